@@ -1,0 +1,1 @@
+//! The handles that a handler may use.

@@ -1,0 +1,1 @@
+//! Tarballs on local disk.

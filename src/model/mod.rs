@@ -1,0 +1,28 @@
+//! What the product talks about. No input or output, no async, no clock, no randomness.
+
+pub mod artifact;
+pub mod build;
+pub mod build_setting;
+pub mod deploy;
+pub mod id;
+pub mod log;
+pub mod organization;
+pub mod page;
+pub mod permission;
+pub mod project;
+pub mod secret;
+pub mod timestamp;
+pub mod token;
+pub mod user;
+pub mod validation;
+
+pub use artifact::Artifact;
+pub use build::{Build, Status, TriggeredBy};
+pub use build_setting::BuildSetting;
+pub use id::Id;
+pub use organization::Organization;
+pub use project::Project;
+pub use secret::Secret;
+pub use timestamp::Timestamp;
+pub use token::ApiToken;
+pub use user::User;

@@ -1,0 +1,104 @@
+//! An organization, its defaults and its connections (decisions 5).
+
+use serde::{Deserialize, Serialize};
+
+use super::build_setting::Supersede;
+use super::secret::Sealed;
+use super::{Id, Timestamp};
+
+/// An organization as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Organization {
+    /// Its id.
+    pub id: Id<Organization>,
+    /// What people call it, 1 to 80 characters.
+    pub name: String,
+    /// Made from the first name, never changes.
+    pub slug: String,
+    /// What new projects and settings begin with.
+    pub default_project_settings: DefaultProjectSettings,
+    /// The git host, once connected.
+    pub githost: Option<GithostConnection>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// Counts changes; the ETag.
+    pub version: u64,
+}
+
+/// The only plan there is.
+pub const PLAN: &str = "self-hosted";
+
+/// Defaults of an organization's build settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are those of the build setting, under their own names")]
+pub struct DefaultProjectSettings {
+    pub ue_version: String,
+    pub platform: String,
+    pub build_type: String,
+    pub timeout_minutes: u32,
+    pub artifact_retention_days: u32,
+    pub keep_last_artifacts: u32,
+    pub notify_on_complete: bool,
+    pub supersede: Supersede,
+}
+
+impl Default for DefaultProjectSettings {
+    fn default() -> Self {
+        DefaultProjectSettings {
+            ue_version: String::new(),
+            platform: "Win64".into(),
+            build_type: "Development".into(),
+            timeout_minutes: 360,
+            artifact_retention_days: 30,
+            keep_last_artifacts: 3,
+            notify_on_complete: false,
+            supersede: Supersede::Pending,
+        }
+    }
+}
+
+/// How the organization reaches its git host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GithostConnection {
+    /// `connected`, `suspended`, `disconnected`.
+    pub status: GithostStatus,
+    /// Base of the host's API, without a slash at the end.
+    pub api_base_url: String,
+    /// Base of its repositories' clone addresses, without a slash at the end.
+    pub git_base_url: String,
+    /// Token mode: the access token.
+    pub token: Option<Sealed>,
+    /// What the connection reaches.
+    pub installations: Vec<Installation>,
+    /// When the credentials were last seen to work.
+    pub checked_at: Timestamp,
+}
+
+/// Whether builds can reach the git host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GithostStatus {
+    /// Credentials work.
+    Connected,
+    /// The host suspended the installation.
+    Suspended,
+    /// An admin, or the host, took the connection away.
+    Disconnected,
+}
+
+/// One installation; token mode has exactly one, named after the token's account.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Installation {
+    /// The path parameter of the proxy endpoints.
+    pub id: String,
+    /// Whose repositories.
+    pub account: String,
+    /// `all` or `selected`.
+    pub repository_selection: String,
+}

@@ -1,0 +1,1 @@
+//! What differs between operating systems: processes, disks, private files. No other module is Unix-only.

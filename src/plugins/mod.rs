@@ -1,0 +1,1 @@
+//! The plugin host. No other module names wasmtime.

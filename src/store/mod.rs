@@ -1,0 +1,1 @@
+//! The store. No other module names redb.
