@@ -1,1 +1,3 @@
 //! What differs between operating systems: processes, disks, private files. No other module is Unix-only.
+
+pub mod files;

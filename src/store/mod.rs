@@ -1,1 +1,84 @@
-//! The store. No other module names redb.
+//! The store: one redb file. No other module names redb.
+//!
+//! Reading is a closure over one snapshot, writing a closure that runs on the one writer thread in a transaction of
+//! its own. A write is answered only after the flush that covers it. Readers may see a change a moment before it is
+//! durable, therefore nothing outside may be done because of something merely read: claim it with a write first.
+
+mod codec;
+mod error;
+pub mod key;
+mod migrations;
+mod open;
+pub mod read;
+pub mod record;
+pub mod tables;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use error::StoreError;
+pub use read::{Order, Page, Read, Snapshot};
+pub use record::{Index, Record, Scope};
+pub use writer::Change;
+
+/// Where the store lies and how much memory it may keep pages in.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The file.
+    pub path: PathBuf,
+    /// Page cache, in bytes.
+    pub cache_bytes: usize,
+}
+
+/// The handle. Cheap to clone; the file is closed when the last one is gone.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<open::Shared>,
+    writer: Arc<writer::Writer>,
+}
+
+impl Store {
+    /// Opens the file, makes it when there is none, and brings it to this version's schema.
+    ///
+    /// A file of a newer version is refused: going back needs the backup of that version.
+    pub fn open(settings: &Settings) -> Result<Store, StoreError> {
+        let shared = Arc::new(open::Shared::open(settings)?);
+        let writer = Arc::new(writer::Writer::start(shared.clone())?);
+        Ok(Store { shared, writer })
+    }
+
+    /// Runs `job` over one snapshot. Keep it short and never wait inside: a held snapshot pins pages.
+    pub fn read<T, E: From<StoreError>>(&self, job: impl FnOnce(&Snapshot) -> Result<T, E>) -> Result<T, E> {
+        self.shared.with_database(|database| job(&Snapshot::begin(database.ok_or(StoreError::Closed)?)?))
+    }
+
+    /// Runs `job` in a transaction of its own and returns once it is on disk. An error undoes exactly this job.
+    pub async fn write<T, E>(&self, job: impl FnOnce(&Change) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.writer.run(job).await
+    }
+
+    /// As [`Store::write`], for callers outside the runtime.
+    pub fn write_blocking<T, E>(&self, job: impl FnOnce(&Change) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.writer.run_blocking(job)
+    }
+
+    /// Waits until the disk refused to keep what was written for another reason than a lack of space.
+    /// From then on every write is refused; the appliance must stop.
+    pub async fn failed(&self) {
+        self.shared.failed().await;
+    }
+
+    /// Every index row that disagrees with its record, in words; empty when all is well.
+    pub fn check(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|snapshot| tables::check(snapshot))
+    }
+}

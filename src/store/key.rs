@@ -1,0 +1,81 @@
+//! Keys of index rows, built from parts that cannot run into one another.
+
+use crate::model::Id;
+
+/// The part of an index row's key that a lookup names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Key(Vec<u8>);
+
+impl Key {
+    /// A key without parts: every row of the index.
+    pub fn all() -> Key {
+        Key::default()
+    }
+
+    /// Begins with an id.
+    pub fn of_id<R>(id: Id<R>) -> Key {
+        Key::default().and_id(id)
+    }
+
+    /// Begins with a text.
+    pub fn of_text(text: &str) -> Key {
+        Key::default().and_text(text)
+    }
+
+    /// Goes on with an id; ids have one length, so they need no end.
+    pub fn and_id<R>(mut self, id: Id<R>) -> Key {
+        self.0.extend_from_slice(id.as_bytes());
+        self
+    }
+
+    /// Goes on with a text. It ends with 0 1; a NUL inside becomes 0 2, so that no text is the beginning of another.
+    pub fn and_text(mut self, text: &str) -> Key {
+        for byte in text.bytes() {
+            self.0.push(byte);
+            if byte == 0 {
+                self.0.push(2);
+            }
+        }
+        self.0.extend_from_slice(&[0, 1]);
+        self
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The range of every key that begins with `prefix`, as inclusive start and exclusive end; no end means to the last.
+pub(super) fn prefix_range(prefix: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return (prefix.to_vec(), Some(end));
+        }
+    }
+    (prefix.to_vec(), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_is_the_beginning_of_another() {
+        let texts = ["", "a", "ab", "a\0", "a\0\x01", "\0", "\u{1}"];
+        for one in texts {
+            for other in texts {
+                let begins = Key::of_text(other).bytes().starts_with(Key::of_text(one).bytes());
+                assert_eq!(begins, one == other, "{one:?} {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_ends_after_its_prefix() {
+        assert_eq!(prefix_range(b"ab"), (b"ab".to_vec(), Some(b"ac".to_vec())));
+        assert_eq!(prefix_range(&[1, 255]), (vec![1, 255], Some(vec![2])));
+        assert_eq!(prefix_range(&[]), (vec![], None));
+    }
+}

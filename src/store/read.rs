@@ -1,0 +1,258 @@
+//! Reading: the same words over a snapshot and inside a change.
+
+use std::ops::Bound;
+
+use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+
+use super::key::{Key, prefix_range};
+use super::record::record_key;
+use super::{Index, Record, StoreError, codec};
+use crate::model::id::ID_LENGTH;
+use crate::model::{Id, Organization};
+
+pub(super) fn table(name: &'static str) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
+    TableDefinition::new(name)
+}
+
+/// Which end of a list comes first. Ids sort by creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// By creation.
+    OldestFirst,
+    /// By creation, backwards.
+    NewestFirst,
+}
+
+/// One page, and where the next one begins.
+#[derive(Debug)]
+pub struct Page<R> {
+    /// In order.
+    pub items: Vec<R>,
+    /// The last id of this page when there is more behind it: pass it as `after`.
+    pub next: Option<Id<R>>,
+}
+
+/// A range of one table's keys; `None` as the end is the end of the table.
+pub struct Range {
+    start: Bound<Vec<u8>>,
+    end: Bound<Vec<u8>>,
+}
+
+impl Range {
+    fn of_prefix(prefix: &[u8]) -> Range {
+        let (start, end) = prefix_range(prefix);
+        Range { start: Bound::Included(start), end: end.map_or(Bound::Unbounded, Bound::Excluded) }
+    }
+
+    /// Only what comes behind `row` in `order`; `row` itself too when `inclusive`.
+    fn behind(mut self, row: Vec<u8>, order: Order, inclusive: bool) -> Range {
+        let bound = if inclusive { Bound::Included(row) } else { Bound::Excluded(row) };
+        match order {
+            Order::OldestFirst => self.start = bound,
+            Order::NewestFirst => self.end = bound,
+        }
+        self
+    }
+
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (self.start.as_ref().map(Vec::as_slice), self.end.as_ref().map(Vec::as_slice))
+    }
+}
+
+/// What visits a row: key and value; false ends the walk.
+pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError> + 'a;
+
+/// Raw rows, from whichever transaction. Implemented here only; use the words of [`Read`].
+pub trait Rows {
+    #[doc(hidden)]
+    fn row(&self, name: &'static str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+    #[doc(hidden)]
+    fn walk(&self, name: &'static str, range: &Range, order: Order, visit: &mut Visitor<'_>) -> Result<(), StoreError>;
+}
+
+/// One consistent state of the store.
+pub struct Snapshot(redb::ReadTransaction);
+
+impl Snapshot {
+    pub(super) fn begin(database: &redb::Database) -> Result<Self, StoreError> {
+        Ok(Snapshot(database.begin_read()?))
+    }
+}
+
+impl Rows for Snapshot {
+    fn row(&self, name: &'static str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.open_table(table(name))?.get(key)?.map(|value| value.value().to_vec()))
+    }
+    fn walk(&self, name: &'static str, range: &Range, order: Order, visit: &mut Visitor<'_>) -> Result<(), StoreError> {
+        walk_table(&self.0.open_table(table(name))?, range, order, visit)
+    }
+}
+
+pub(super) fn walk_table<T>(table: &T, range: &Range, order: Order, visit: &mut Visitor<'_>) -> Result<(), StoreError>
+where
+    T: ReadableTable<&'static [u8], &'static [u8]>,
+{
+    // redb panics on a range whose start lies behind its end; such a range is empty.
+    if let (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) = range.bounds()
+        && start >= end
+        && !(start == end && matches!(range.bounds(), (Bound::Included(_), Bound::Included(_))))
+    {
+        return Ok(());
+    }
+    let mut rows = table.range::<&[u8]>(range.bounds())?;
+    loop {
+        let next = match order {
+            Order::OldestFirst => rows.next(),
+            Order::NewestFirst => rows.next_back(),
+        };
+        let Some(row) = next else { return Ok(()) };
+        let (key, value) = row?;
+        if !visit(key.value(), value.value())? {
+            return Ok(());
+        }
+    }
+}
+
+/// The words for reading.
+pub trait Read: Rows + Sized {
+    /// One record by its id, inside an organization.
+    fn get<R: Record>(&self, organization: Id<Organization>, id: Id<R>) -> Result<Option<R>, StoreError> {
+        self.row(R::TABLE, &record_key(organization, id))?.map(|bytes| codec::decode(&bytes)).transpose()
+    }
+
+    /// The oldest record with this key in an organization's index.
+    fn find<R: Record>(&self, organization: Id<Organization>, index: &Index<R>, key: &Key) -> Result<Option<R>, StoreError> {
+        Ok(self.collect(index, &index.prefix(organization, key), Order::OldestFirst, 1)?.pop())
+    }
+
+    /// Up to `limit` records with this key in an organization's index.
+    fn find_all<R: Record>(
+        &self,
+        organization: Id<Organization>,
+        index: &Index<R>,
+        key: &Key,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<R>, StoreError> {
+        self.collect(index, &index.prefix(organization, key), order, limit)
+    }
+
+    /// Up to `limit` records with this key in an index over the whole host.
+    fn find_on_host<R: Record>(&self, index: &Index<R>, key: &Key, limit: usize) -> Result<Vec<R>, StoreError> {
+        debug_assert!(index.scope == super::Scope::Host, "{} belongs to organizations", index.name);
+        self.collect(index, key.bytes(), Order::OldestFirst, limit)
+    }
+
+    /// One page of an organization's records that fulfil every condition, beginning behind `after`. No condition: all.
+    ///
+    /// Conditions are joined by leaping: each index is asked for its next id at or behind the candidate, so that
+    /// what lies between common ids is skipped, not read.
+    fn page<R: Record>(
+        &self,
+        organization: Id<Organization>,
+        conditions: &[(&Index<R>, Key)],
+        after: Option<Id<R>>,
+        order: Order,
+        limit: usize,
+    ) -> Result<Page<R>, StoreError> {
+        let mut ids = match conditions {
+            [] => self.ids(R::TABLE, organization.as_bytes(), after, order, limit + 1)?,
+            [(index, key)] => self.ids(index.name, &index.prefix(organization, key), after, order, limit + 1)?,
+            several => self.common_ids(organization, several, after, order, limit + 1)?,
+        };
+        let more = ids.len() > limit;
+        ids.truncate(limit);
+        let mut items = Vec::with_capacity(ids.len());
+        for id in &ids {
+            items.extend(self.get(organization, *id)?);
+        }
+        Ok(Page { items, next: ids.last().copied().filter(|_| more) })
+    }
+
+    /// Every record of a type on the host, oldest organization first; for the service's own work and for checks.
+    fn every<R: Record>(&self, mut visit: impl FnMut(R) -> Result<bool, StoreError>) -> Result<(), StoreError> {
+        self.walk(R::TABLE, &Range::of_prefix(&[]), Order::OldestFirst, &mut |_, value| visit(codec::decode(value)?))
+    }
+
+    #[doc(hidden)]
+    fn collect<R: Record>(&self, index: &Index<R>, prefix: &[u8], order: Order, limit: usize) -> Result<Vec<R>, StoreError> {
+        let mut keys = Vec::new();
+        self.walk(index.name, &Range::of_prefix(prefix), order, &mut |_, value| {
+            keys.push(value.to_vec());
+            Ok(keys.len() < limit)
+        })?;
+        let missing = |index: &Index<R>| StoreError::Corrupt { table: index.name, reason: "a row without its record".into() };
+        keys.iter().map(|key| codec::decode(&self.row(R::TABLE, key)?.ok_or_else(|| missing(index))?)).collect()
+    }
+
+    #[doc(hidden)]
+    fn ids<R>(
+        &self,
+        name: &'static str,
+        prefix: &[u8],
+        after: Option<Id<R>>,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<Id<R>>, StoreError> {
+        let mut range = Range::of_prefix(prefix);
+        if let Some(after) = after {
+            range = range.behind([prefix, after.as_bytes()].concat(), order, false);
+        }
+        let mut ids = Vec::new();
+        self.walk(name, &range, order, &mut |key, _| {
+            ids.push(id_at_the_end(name, key)?);
+            Ok(ids.len() < limit)
+        })?;
+        Ok(ids)
+    }
+
+    #[doc(hidden)]
+    fn common_ids<R: Record>(
+        &self,
+        organization: Id<Organization>,
+        conditions: &[(&Index<R>, Key)],
+        after: Option<Id<R>>,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<Id<R>>, StoreError> {
+        let prefixes: Vec<_> = conditions.iter().map(|(index, key)| (index.name, index.prefix(organization, key))).collect();
+        let mut found: Vec<Id<R>> = Vec::new();
+        let mut candidate: Option<(Id<R>, bool)> = after.map(|id| (id, false));
+        let mut agreeing = 0;
+        for (name, prefix) in prefixes.iter().cycle() {
+            let mut range = Range::of_prefix(prefix);
+            if let Some((id, inclusive)) = candidate {
+                range = range.behind([prefix.as_slice(), id.as_bytes()].concat(), order, inclusive);
+            }
+            let mut next = None;
+            self.walk(name, &range, order, &mut |key, _| {
+                next = Some(id_at_the_end::<R>(name, key)?);
+                Ok(false)
+            })?;
+            let Some(next) = next else { break };
+            agreeing = if candidate == Some((next, true)) { agreeing + 1 } else { 1 };
+            candidate = Some((next, true));
+            if agreeing == prefixes.len() {
+                found.push(next);
+                if found.len() == limit {
+                    break;
+                }
+                candidate = Some((next, false));
+                agreeing = 0;
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl<T: Rows> Read for T {}
+
+fn id_at_the_end<R>(name: &'static str, key: &[u8]) -> Result<Id<R>, StoreError> {
+    let text = key.len().checked_sub(ID_LENGTH).and_then(|start| std::str::from_utf8(&key[start..]).ok());
+    text.and_then(|text| text.parse().ok())
+        .ok_or_else(|| StoreError::Corrupt { table: name, reason: "a key that does not end with an id".into() })
+}
+
+pub(super) fn everything() -> Range {
+    Range::of_prefix(&[])
+}

@@ -1,0 +1,78 @@
+//! Records and the indexes that are kept in step with them.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::key::Key;
+use crate::model::{Id, Organization};
+
+/// A stored type. Its row's key is the organization's id followed by its own.
+pub trait Record: Serialize + DeserializeOwned + Clone + Send + Sync + Sized + 'static {
+    /// Name of its table.
+    const TABLE: &'static str;
+    /// Version of its JSON; a change of meaning needs a new number and a migration.
+    const VERSION: u8 = 1;
+    /// Every index over it.
+    const INDEXES: &'static [Index<Self>];
+
+    /// Whose it is.
+    fn organization(&self) -> Id<Organization>;
+    /// Its id.
+    fn id(&self) -> Id<Self>;
+}
+
+/// Who may look into an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Rows begin with the organization: no lookup can leave it.
+    Organization,
+    /// Rows of the whole host, for what comes before an organization is known (a bearer, an e-mail address) and for
+    /// the service's own work.
+    Host,
+}
+
+/// An index: name, scope, and the key of a record, `None` when the record has no row.
+pub struct Index<R> {
+    /// Name of its table, `<what>_by_<key>` or `<what>_<condition>`.
+    pub name: &'static str,
+    /// Who may look into it.
+    pub scope: Scope,
+    /// The key that a record is found under.
+    pub key: fn(&R) -> Option<Key>,
+}
+
+impl<R: Record> Index<R> {
+    /// An index inside an organization.
+    pub const fn new(name: &'static str, key: fn(&R) -> Option<Key>) -> Self {
+        Index { name, scope: Scope::Organization, key }
+    }
+
+    /// An index over the whole host.
+    pub const fn host(name: &'static str, key: fn(&R) -> Option<Key>) -> Self {
+        Index { name, scope: Scope::Host, key }
+    }
+
+    /// The row of a record: the prefix that lookups name, then its id.
+    pub(super) fn row(&self, record: &R) -> Option<Vec<u8>> {
+        let key = (self.key)(record)?;
+        let mut row = self.prefix(record.organization(), &key);
+        row.extend_from_slice(record.id().as_bytes());
+        Some(row)
+    }
+
+    pub(super) fn prefix(&self, organization: Id<Organization>, key: &Key) -> Vec<u8> {
+        let mut prefix = match self.scope {
+            Scope::Organization => organization.as_bytes().to_vec(),
+            Scope::Host => Vec::new(),
+        };
+        prefix.extend_from_slice(key.bytes());
+        prefix
+    }
+}
+
+/// The key of a record's own row.
+pub(super) fn record_key<R>(organization: Id<Organization>, id: Id<R>) -> Vec<u8> {
+    let mut key = organization.as_bytes().to_vec();
+    key.extend_from_slice(id.as_bytes());
+    key
+}

@@ -1,0 +1,141 @@
+//! EVERY table and index, one line each. Index names are part of the schema: a rename is a migration.
+
+use super::key::Key;
+use super::read::{Read, Rows};
+use super::record::{Index, Record};
+use super::{Snapshot, StoreError};
+use crate::model::user::Session;
+use crate::model::{ApiToken, Build, BuildSetting, Id, Organization, Project, User};
+
+/// Where the schema's number is kept.
+pub(super) const META: &str = "meta";
+
+macro_rules! record {
+    ($record:ty, $table:literal, $organization:ident, [$($index:ident),*]) => {
+        impl Record for $record {
+            const TABLE: &'static str = $table;
+            const INDEXES: &'static [Index<Self>] = &[$($index),*];
+            fn organization(&self) -> Id<Organization> {
+                self.$organization
+            }
+            fn id(&self) -> Id<Self> {
+                self.id
+            }
+        }
+    };
+}
+
+macro_rules! tables {
+    ($($record:ty),* $(,)?) => {
+        /// The names of all tables, which are made when the store is.
+        pub(super) fn names() -> Vec<&'static str> {
+            let mut names = vec![META];
+            $(
+                names.push(<$record>::TABLE);
+                names.extend(<$record>::INDEXES.iter().map(|index| index.name));
+            )*
+            names
+        }
+
+        /// Compares every index with its records.
+        pub(super) fn check(snapshot: &Snapshot) -> Result<Vec<String>, StoreError> {
+            let mut complaints = Vec::new();
+            $(check_record::<$record>(snapshot, &mut complaints)?;)*
+            Ok(complaints)
+        }
+    };
+}
+
+tables!(Organization, User, Session, ApiToken, Project, BuildSetting, Build);
+
+record!(Organization, "organizations", id, [ORGANIZATIONS_ALL]);
+record!(User, "users", organization_id, [USERS_BY_EMAIL]);
+record!(Session, "sessions", organization_id, [SESSIONS_BY_HASH, SESSIONS_BY_USER]);
+record!(ApiToken, "api_tokens", organization_id, [API_TOKENS_BY_HASH, API_TOKENS_BY_USER]);
+record!(Project, "projects", organization_id, [PROJECTS_BY_KIND, PROJECTS_BY_SOURCE]);
+record!(BuildSetting, "build_settings", organization_id, [BUILD_SETTINGS_BY_PROJECT]);
+record!(
+    Build,
+    "builds",
+    organization_id,
+    [
+        BUILDS_BY_PROJECT,
+        BUILDS_BY_SETTING,
+        BUILDS_BY_STATUS,
+        BUILDS_BY_PLATFORM,
+        BUILDS_BY_TYPE,
+        BUILDS_BY_BRANCH,
+        BUILDS_UNFINISHED,
+        BUILDS_UNFINISHED_BY_SETTING,
+        BUILDS_TO_DEPLOY
+    ]
+);
+
+/// Every organization of the host.
+pub const ORGANIZATIONS_ALL: Index<Organization> = Index::host("organizations_all", |_| Some(Key::all()));
+/// E-mail addresses are unique on the host, because login names only them.
+pub const USERS_BY_EMAIL: Index<User> = Index::host("users_by_email", |user| Some(Key::of_text(&user.email)));
+/// A bearer comes before its organization is known.
+pub const SESSIONS_BY_HASH: Index<Session> = Index::host("sessions_by_hash", |session| Some(Key::of_text(&session.token_hash)));
+/// To end all sessions of a person.
+pub const SESSIONS_BY_USER: Index<Session> = Index::new("sessions_by_user", |session| Some(Key::of_id(session.user_id)));
+/// A bearer comes before its organization is known.
+pub const API_TOKENS_BY_HASH: Index<ApiToken> = Index::host("api_tokens_by_hash", |token| Some(Key::of_text(&token.token_hash)));
+/// One's own tokens.
+pub const API_TOKENS_BY_USER: Index<ApiToken> = Index::new("api_tokens_by_user", |token| Some(Key::of_id(token.user_id)));
+/// The `sourceControl` filter.
+pub const PROJECTS_BY_KIND: Index<Project> = Index::new("projects_by_kind", |project| Some(Key::of_text(project.source.kind())));
+/// The same codebase and project file is linked once only.
+pub const PROJECTS_BY_SOURCE: Index<Project> = Index::new("projects_by_source", |project| {
+    Some(project_source_key(project.source.kind(), project.source.repo_link(), &project.uproject_path))
+});
+/// A project's settings.
+pub const BUILD_SETTINGS_BY_PROJECT: Index<BuildSetting> =
+    Index::new("build_settings_by_project", |setting| Some(Key::of_id(setting.project_id)));
+/// The `projectId` filter.
+pub const BUILDS_BY_PROJECT: Index<Build> = Index::new("builds_by_project", |build| Some(Key::of_id(build.project_id)));
+/// The `buildSettingId` filter.
+pub const BUILDS_BY_SETTING: Index<Build> = Index::new("builds_by_setting", |build| Some(Key::of_id(build.build_setting_id)));
+/// The `status` filter.
+pub const BUILDS_BY_STATUS: Index<Build> = Index::new("builds_by_status", |build| Some(Key::of_text(build.status.as_str())));
+/// The `platform` filter.
+pub const BUILDS_BY_PLATFORM: Index<Build> = Index::new("builds_by_platform", |build| Some(Key::of_text(&build.platform)));
+/// The `buildType` filter.
+pub const BUILDS_BY_TYPE: Index<Build> = Index::new("builds_by_type", |build| Some(Key::of_text(&build.build_type)));
+/// The `branch` filter.
+pub const BUILDS_BY_BRANCH: Index<Build> = Index::new("builds_by_branch", |build| Some(Key::of_text(&build.branch)));
+/// The queue: pending and running builds of the whole host, oldest first.
+pub const BUILDS_UNFINISHED: Index<Build> = Index::host("builds_unfinished", |build| build.status.is_unfinished().then(Key::all));
+/// The same of one setting, for superseding.
+pub const BUILDS_UNFINISHED_BY_SETTING: Index<Build> =
+    Index::new("builds_unfinished_by_setting", |build| build.status.is_unfinished().then(|| Key::of_id(build.build_setting_id)));
+/// Builds whose artifact still has to be handed on, or was being handed on when the service ended.
+pub const BUILDS_TO_DEPLOY: Index<Build> = Index::host("builds_to_deploy", |build| {
+    use crate::model::deploy::DeployStatus::{InProgress, Pending};
+    (build.status == crate::model::Status::Complete && matches!(build.auto_deploy_status, Some(Pending | InProgress))).then(Key::all)
+});
+
+/// The key of [`PROJECTS_BY_SOURCE`]. Hosts do not tell repositories apart by case.
+pub fn project_source_key(kind: &str, repo_link: &str, uproject_path: &str) -> Key {
+    Key::of_text(kind).and_text(&repo_link.to_lowercase()).and_text(uproject_path)
+}
+
+fn check_record<R: Record>(snapshot: &Snapshot, complaints: &mut Vec<String>) -> Result<(), StoreError> {
+    for index in R::INDEXES {
+        let mut expected = std::collections::BTreeSet::new();
+        snapshot.every::<R>(|record| {
+            expected.extend(index.row(&record));
+            Ok(true)
+        })?;
+        let mut found = std::collections::BTreeSet::new();
+        snapshot.walk(index.name, &super::read::everything(), super::Order::OldestFirst, &mut |key, _| {
+            found.insert(key.to_vec());
+            Ok(true)
+        })?;
+        if expected != found {
+            let (missing, stray) = (expected.difference(&found).count(), found.difference(&expected).count());
+            complaints.push(format!("{}: {missing} rows missing, {stray} stray", index.name));
+        }
+    }
+    Ok(())
+}
