@@ -1,1 +1,4 @@
+//! The one test binary: every whole-system test is a module of it.
 
+mod store;
+mod support;
