@@ -1,4 +1,5 @@
 //! The one test binary: every whole-system test is a module of it.
 
+mod config;
 mod store;
 mod support;

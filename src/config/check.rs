@@ -1,0 +1,83 @@
+//! What texts in the configuration have to look like. Each error finishes the sentence "must be ...".
+
+use std::net::SocketAddr;
+
+/// An address and a port.
+pub fn address(text: &str) -> Result<(), &'static str> {
+    parse_address(text).map(|_| ()).ok_or("an address with a port such as 127.0.0.1:8080 or [::]:8080")
+}
+
+/// Reads an address with a port; the only name among them is `localhost`.
+pub fn parse_address(text: &str) -> Option<SocketAddr> {
+    match text.strip_prefix("localhost:") {
+        Some(port) => port.parse().ok().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port))),
+        None => text.parse().ok(),
+    }
+}
+
+/// Scheme and host, perhaps a port; nothing after them.
+pub fn base_url(text: &str) -> Result<(), &'static str> {
+    const WHAT: &str = "a base address such as https://builds.studio.lan, without a path";
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or(WHAT)?;
+    let host = rest.strip_suffix('/').unwrap_or(rest);
+    let fine = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c)) && !host.starts_with(':');
+    let port = host.rsplit_once(':').filter(|_| !host.ends_with(']')).map(|(_, port)| port);
+    if fine && port.is_none_or(|port| port.parse::<u16>().is_ok()) { Ok(()) } else { Err(WHAT) }
+}
+
+/// The name of an environment variable.
+pub fn variable_name(text: &str) -> Result<(), &'static str> {
+    let fine = !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        // Windows has names such as `ProgramFiles(x86)`.
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "_()".contains(c));
+    if !fine {
+        return Err("names of environment variables");
+    }
+    // They would hand the service's own secrets to a build.
+    if text.to_ascii_uppercase().starts_with(super::keys::PREFIX) || text == "CREDENTIALS_DIRECTORY" {
+        return Err("variables without secrets of the service");
+    }
+    Ok(())
+}
+
+/// The name of a target platform: it becomes an argument of the engine's build tool.
+pub fn platform_name(text: &str) -> Result<(), &'static str> {
+    let fine = (1..=32).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric());
+    if fine { Ok(()) } else { Err("names of 1 to 32 letters and digits") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for fine in ["127.0.0.1:0", "[::]:80", "localhost:9000", "0.0.0.0:65535"] {
+            assert!(address(fine).is_ok(), "{fine}");
+        }
+        for wrong in ["8080", ":8080", "127.0.0.1", "example.com:80", "1.2.3.4:65536", "localhost:", ""] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn base_urls() {
+        for fine in ["https://a.b", "http://10.0.0.1:8080", "https://[::1]:8443", "https://[::1]", "https://a.b/"] {
+            assert!(base_url(fine).is_ok(), "{fine}");
+        }
+        for wrong in
+            ["a.b", "ftp://a", "https://", "https:///", "https://u:p@a", "https://a/b", "https://a?b", "https://a b", "https://a:x"]
+        {
+            assert!(base_url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_build_gets_no_secret_of_the_service() {
+        assert!(variable_name("PATH").is_ok());
+        for wrong in ["COOKHOUSE_SECRET_KEY", "cookhouse_secret_key", "CREDENTIALS_DIRECTORY", "A=B", "", "1A"] {
+            assert!(variable_name(wrong).is_err(), "{wrong}");
+        }
+    }
+}
