@@ -4,6 +4,7 @@
 //! its own. A write is answered only after the flush that covers it. Readers may see a change a moment before it is
 //! durable, therefore nothing outside may be done because of something merely read: claim it with a write first.
 
+pub mod build_list;
 mod codec;
 mod error;
 pub mod key;
