@@ -1,1 +1,4 @@
 //! The life of a build.
+
+pub mod engines;
+pub mod uat;
