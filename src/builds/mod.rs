@@ -1,4 +1,6 @@
 //! The life of a build.
 
+pub mod diagnostics;
 pub mod engines;
 pub mod uat;
+pub mod verdict;
