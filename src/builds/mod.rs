@@ -2,5 +2,6 @@
 
 pub mod diagnostics;
 pub mod engines;
+pub mod lifecycle;
 pub mod uat;
 pub mod verdict;

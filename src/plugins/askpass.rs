@@ -59,8 +59,13 @@ mod tests {
         assert_eq!(ask("Password for 'https://me@git.example': "), Some("pw"));
         assert_eq!(ask("Password for \"https://me@other:8443/a/b.git/info/lfs\""), Some("pw"));
         for prompt in [
-            "Password for 'https://evil.example': ", "Password for 'http://git.example': ", "Password for 'https://git.example:444': ",
-            "Password for 'https://git.example@evil.example': ", "Enter passphrase for key '/x': ", "Password", "",
+            "Password for 'https://evil.example': ",
+            "Password for 'http://git.example': ",
+            "Password for 'https://git.example:444': ",
+            "Password for 'https://git.example@evil.example': ",
+            "Enter passphrase for key '/x': ",
+            "Password",
+            "",
             "Enter passphrase for key 'https://git.example': ",
         ] {
             assert_eq!(ask(prompt), None, "{prompt}");

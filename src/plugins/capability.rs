@@ -145,7 +145,13 @@ impl Origin {
         let port = match port {
             Some(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok()?,
             Some(_) => return None,
-            None => if secure { 443 } else { 80 },
+            None => {
+                if secure {
+                    443
+                } else {
+                    80
+                }
+            }
         };
         (!host.is_empty() && port != 0).then_some(Origin { secure, host, port })
     }
@@ -226,9 +232,22 @@ mod tests {
             assert!(grants.allows_url(url), "{url}");
         }
         for url in [
-            "https://example.com", "http://a.example.com", "https://a.example.com:8443", "https://evilexample.com", "https://a.example.com.evil.org",
-            "http://host.lan", "https://host.lan:8080", "https://x.com", "https://user:pw@a.example.com", "https://a.example.com@evil.org",
-            "https://evil.org\\@a.example.com", "https://evil.org#@a.example.com", "ftp://a.example.com", "https://", "", "https://a.example.com:0",
+            "https://example.com",
+            "http://a.example.com",
+            "https://a.example.com:8443",
+            "https://evilexample.com",
+            "https://a.example.com.evil.org",
+            "http://host.lan",
+            "https://host.lan:8080",
+            "https://x.com",
+            "https://user:pw@a.example.com",
+            "https://a.example.com@evil.org",
+            "https://evil.org\\@a.example.com",
+            "https://evil.org#@a.example.com",
+            "ftp://a.example.com",
+            "https://",
+            "",
+            "https://a.example.com:0",
         ] {
             assert!(!grants.allows_url(url), "{url}");
         }
@@ -245,9 +264,15 @@ mod tests {
             "secrets": [{"name": "token", "use": ["header", "env"]}, {"name": "other", "use": ["header"]}], "commands": [{"tool": "git"}, {"tool": "p4"}]
         });
         let grants = grants(asked, Some(granted), Value::Null);
-        assert!(!grants.allows_url("https://a.example") && grants.allows_url("https://b.example") && !grants.allows_url("https://c.example"));
+        assert!(
+            !grants.allows_url("https://a.example") && grants.allows_url("https://b.example") && !grants.allows_url("https://c.example")
+        );
         assert!(grants.allows_secret("token", SecretUse::Header));
-        assert!(!grants.allows_secret("token", SecretUse::Reveal) && !grants.allows_secret("token", SecretUse::Env) && !grants.knows_secret("other"));
+        assert!(
+            !grants.allows_secret("token", SecretUse::Reveal)
+                && !grants.allows_secret("token", SecretUse::Env)
+                && !grants.knows_secret("other")
+        );
         assert!(grants.allows_tool("git") && !grants.allows_tool("p4") && !grants.allows_tool("sh"));
         assert_eq!((grants.memory, grants.cpu), (64 << 20, Duration::from_secs(5)));
     }

@@ -5,7 +5,7 @@ use super::read::{Read, Rows};
 use super::record::{Index, Record};
 use super::{Change, Snapshot, StoreError};
 use crate::model::user::Session;
-use crate::model::{ApiToken, Build, BuildSetting, Id, Lane, Organization, Project, User};
+use crate::model::{ApiToken, Build, BuildSetting, Id, Lane, Organization, Project, Status, User};
 
 /// Where the schema's number is kept.
 pub(super) const META: &str = "meta";
@@ -72,8 +72,8 @@ record!(
         BUILDS_BY_BRANCH,
         BUILDS_BY_LANE,
         BUILDS_BY_LANE_AND_STATUS,
-        BUILDS_UNFINISHED,
-        BUILDS_UNFINISHED_BY_SETTING,
+        BUILDS_PENDING,
+        BUILDS_RUNNING,
         BUILDS_TO_DEPLOY
     ],
     accompanied by lane_of_a_new_build
@@ -127,15 +127,14 @@ pub const LANES_BY_SETTING: Index<Lane> = Index::new("lanes_by_setting", |lane| 
 pub const LANES_BY_PLATFORM: Index<Lane> = Index::new("lanes_by_platform", |lane| Some(Key::of_text(&lane.platform)));
 /// Lanes of a branch.
 pub const LANES_BY_BRANCH: Index<Lane> = Index::new("lanes_by_branch", |lane| Some(Key::of_text(&lane.branch)));
-/// The queue: pending and running builds of the whole host, oldest first.
-pub const BUILDS_UNFINISHED: Index<Build> = Index::host("builds_unfinished", |build| build.status.is_unfinished().then(Key::all));
-/// The same of one setting, for superseding.
-pub const BUILDS_UNFINISHED_BY_SETTING: Index<Build> =
-    Index::new("builds_unfinished_by_setting", |build| build.status.is_unfinished().then(|| Key::of_id(build.build_setting_id)));
+/// The queue: pending builds of the whole host, oldest first.
+pub const BUILDS_PENDING: Index<Build> = Index::host("builds_pending", |build| (build.status == Status::Pending).then(Key::all));
+/// What occupies executor slots, and what a restart has to deal with: running builds of the whole host.
+pub const BUILDS_RUNNING: Index<Build> = Index::host("builds_running", |build| (build.status == Status::Running).then(Key::all));
 /// Builds whose artifact still has to be handed on, or was being handed on when the service ended.
 pub const BUILDS_TO_DEPLOY: Index<Build> = Index::host("builds_to_deploy", |build| {
     use crate::model::deploy::DeployStatus::{InProgress, Pending};
-    (build.status == crate::model::Status::Complete && matches!(build.auto_deploy_status, Some(Pending | InProgress))).then(Key::all)
+    (build.status == Status::Complete && matches!(build.auto_deploy_status, Some(Pending | InProgress))).then(Key::all)
 });
 
 /// The key of [`PROJECTS_BY_SOURCE`]. Hosts do not tell repositories apart by case.

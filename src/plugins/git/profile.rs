@@ -176,18 +176,54 @@ impl Profile {
 
 /// The same for every process.
 const FIXED: &[(&str, &str)] = &[
-    ("core.fsmonitor", "false"), ("core.untrackedCache", "false"), ("core.sshCommand", "false"), ("core.gitProxy", ""), ("core.askPass", ""),
-    ("core.pager", "cat"), ("core.editor", "false"), ("core.alternateRefsCommand", "false"), ("core.protectNTFS", "true"), ("core.protectHFS", "true"),
-    ("core.autocrlf", "false"), ("core.longpaths", "true"), ("core.bare", "false"), ("credential.helper", ""), ("credential.useHttpPath", "false"),
-    ("diff.external", ""), ("gpg.program", "false"), ("log.showSignature", "false"), ("http.sslVerify", "true"), ("http.followRedirects", "initial"),
-    ("http.saveCookies", "false"), ("http.cookieFile", ""), ("http.lowSpeedLimit", "1"), ("http.lowSpeedTime", "120"), ("transfer.credentialsInUrl", "die"),
-    ("transfer.bundleURI", "false"), ("transfer.fsckObjects", "true"), ("fetch.fsckObjects", "true"),
+    ("core.fsmonitor", "false"),
+    ("core.untrackedCache", "false"),
+    ("core.sshCommand", "false"),
+    ("core.gitProxy", ""),
+    ("core.askPass", ""),
+    ("core.pager", "cat"),
+    ("core.editor", "false"),
+    ("core.alternateRefsCommand", "false"),
+    ("core.protectNTFS", "true"),
+    ("core.protectHFS", "true"),
+    ("core.autocrlf", "false"),
+    ("core.longpaths", "true"),
+    ("core.bare", "false"),
+    ("credential.helper", ""),
+    ("credential.useHttpPath", "false"),
+    ("diff.external", ""),
+    ("gpg.program", "false"),
+    ("log.showSignature", "false"),
+    ("http.sslVerify", "true"),
+    ("http.followRedirects", "initial"),
+    ("http.saveCookies", "false"),
+    ("http.cookieFile", ""),
+    ("http.lowSpeedLimit", "1"),
+    ("http.lowSpeedTime", "120"),
+    ("transfer.credentialsInUrl", "die"),
+    ("transfer.bundleURI", "false"),
+    ("transfer.fsckObjects", "true"),
+    ("fetch.fsckObjects", "true"),
     // Old repositories carry these; they harm nobody.
-    ("fetch.fsck.zeroPaddedFilemode", "warn"), ("fetch.fsck.missingSpaceBeforeDate", "warn"), ("fetch.fsck.zeroPaddedDate", "warn"),
-    ("fetch.fsck.badTimezone", "warn"), ("fetch.fsck.missingNameBeforeEmail", "warn"), ("fetch.fsck.missingEmail", "warn"),
-    ("submodule.recurse", "false"), ("fetch.recurseSubmodules", "false"), ("gc.auto", "0"), ("maintenance.auto", "false"), ("protocol.version", "2"),
-    ("advice.detachedHead", "false"), ("init.defaultBranch", "main"), ("lfs.locksverify", "false"), ("lfs.concurrenttransfers", "8"),
-    ("lfs.activitytimeout", "120"), ("lfs.standalonetransferagent", ""), ("lfs.basictransfersonly", "true"), ("lfs.allowincompletepush", "false"),
+    ("fetch.fsck.zeroPaddedFilemode", "warn"),
+    ("fetch.fsck.missingSpaceBeforeDate", "warn"),
+    ("fetch.fsck.zeroPaddedDate", "warn"),
+    ("fetch.fsck.badTimezone", "warn"),
+    ("fetch.fsck.missingNameBeforeEmail", "warn"),
+    ("fetch.fsck.missingEmail", "warn"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("protocol.version", "2"),
+    ("advice.detachedHead", "false"),
+    ("init.defaultBranch", "main"),
+    ("lfs.locksverify", "false"),
+    ("lfs.concurrenttransfers", "8"),
+    ("lfs.activitytimeout", "120"),
+    ("lfs.standalonetransferagent", ""),
+    ("lfs.basictransfersonly", "true"),
+    ("lfs.allowincompletepush", "false"),
 ];
 
 #[cfg(test)]
@@ -214,7 +250,8 @@ mod tests {
 
         let access = Access { remote: Some("https://git.example/a/b.git".into()), username: None, password: Some("hunter2hunter2".into()) };
         let environment = profile.environment(Path::new("/workspace"), &access, &Grants::default());
-        let naming: Vec<_> = environment.iter().filter(|(_, value)| value.to_string_lossy().contains("hunter2")).map(|(name, _)| name.clone()).collect();
+        let naming: Vec<_> =
+            environment.iter().filter(|(_, value)| value.to_string_lossy().contains("hunter2")).map(|(name, _)| name.clone()).collect();
         assert_eq!(naming, [askpass::PASSWORD]);
         let get = |name: &str| environment.iter().find(|(found, _)| found == name).map(|(_, value)| value.to_string_lossy().into_owned());
         assert_eq!(get("GIT_CONFIG_GLOBAL"), Some(profile.home.join("gitconfig").to_string_lossy().into_owned()));

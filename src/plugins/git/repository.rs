@@ -6,7 +6,15 @@ use std::path::Path;
 use cap_std::fs::Dir;
 
 /// Files under `.git` that redirect it, borrow from elsewhere, or configure filters.
-const REDIRECTIONS: &[&str] = &["commondir", "gitdir", "config.worktree", "objects/info/alternates", "objects/info/http-alternates", "info/attributes", "info/grafts"];
+const REDIRECTIONS: &[&str] = &[
+    "commondir",
+    "gitdir",
+    "config.worktree",
+    "objects/info/alternates",
+    "objects/info/http-alternates",
+    "info/attributes",
+    "info/grafts",
+];
 /// Locks that a killed git leaves. Nothing else works in the workspace while this call does.
 const LOCKS: &[&str] = &["index.lock", "HEAD.lock", "config.lock", "shallow.lock", "packed-refs.lock", "FETCH_HEAD.lock"];
 /// A configuration longer than this was not written by git.
@@ -42,7 +50,9 @@ pub(crate) fn disarm(workspace: &Dir, path: &Path, release_locks: bool) -> io::R
         remove(&git, Path::new(name))?;
     }
     let text = match git.metadata("config") {
-        Ok(found) if found.is_file() && found.len() <= LONGEST => git.read("config").map(|bytes| String::from_utf8_lossy(&bytes).into_owned())?,
+        Ok(found) if found.is_file() && found.len() <= LONGEST => {
+            git.read("config").map(|bytes| String::from_utf8_lossy(&bytes).into_owned())?
+        }
         Ok(found) if found.is_dir() => {
             git.remove_dir_all("config")?;
             String::new()
@@ -73,9 +83,17 @@ fn remove(git: &Dir, name: &Path) -> io::Result<()> {
 
 /// Keys that git writes itself and that change nothing but how objects are read. The remote comes from the call.
 const KEPT: &[(&str, &str)] = &[
-    ("core", "repositoryformatversion"), ("core", "filemode"), ("core", "logallrefupdates"), ("core", "ignorecase"), ("core", "symlinks"),
-    ("core", "precomposeunicode"), ("extensions", "objectformat"), ("extensions", "partialclone"), ("remote \"origin\"", "promisor"),
-    ("remote \"origin\"", "partialclonefilter"), ("lfs", "repositoryformatversion"),
+    ("core", "repositoryformatversion"),
+    ("core", "filemode"),
+    ("core", "logallrefupdates"),
+    ("core", "ignorecase"),
+    ("core", "symlinks"),
+    ("core", "precomposeunicode"),
+    ("extensions", "objectformat"),
+    ("extensions", "partialclone"),
+    ("remote \"origin\"", "promisor"),
+    ("remote \"origin\"", "partialclonefilter"),
+    ("lfs", "repositoryformatversion"),
 ];
 
 /// The configuration with the known keys only, written afresh: `bare = false` always.
@@ -87,7 +105,8 @@ fn harmless(text: &str) -> String {
             section = name.to_ascii_lowercase();
         } else if let Some((key, value)) = line.split_once('=') {
             let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
-            let plain = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'.' | b'-' | b'_'));
+            let plain =
+                !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'.' | b'-' | b'_'));
             if let Some((section, key)) = KEPT.iter().find(|(wanted, name)| *wanted == section && *name == key)
                 && plain
                 && !kept.iter().any(|(s, k, _)| s == section && k == key)
