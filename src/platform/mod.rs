@@ -1,3 +1,29 @@
-//! What differs between operating systems: processes, disks, private files. No other module is Unix-only.
+//! What differs between operating systems: processes, disks, private files, signals. No other module is Unix-only,
+//! and `unsafe` is allowed nowhere else but here and in the plugins' compile cache.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `process.rs` | start a program, hear it, end it with everything it started |
+//! | `files.rs`, `lock.rs` | private files, renames that never replace, syncing, free space, one server per data directory |
+//! | `signals.rs` | being asked to stop |
+//! | `unix.rs`, `windows.rs` | the two halves behind the faces above |
+//! | `linux_processes.rs`, `cgroup.rs` | how Linux finds the processes that a build left behind |
+//! | `other_processes.rs` | what is left of that on other Unix systems |
 
 pub mod files;
+pub mod lock;
+pub mod process;
+pub mod signals;
+
+#[cfg(target_os = "linux")]
+mod cgroup;
+#[cfg(target_os = "linux")]
+mod linux_processes;
+#[cfg(all(unix, not(target_os = "linux")))]
+mod other_processes;
+#[cfg(unix)]
+#[path = "unix.rs"]
+mod system;
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod system;

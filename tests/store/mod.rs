@@ -2,7 +2,6 @@
 
 mod full_disk;
 mod paging;
-mod power_loss;
 mod writing;
 
 use cookhouse::clock::Clock;

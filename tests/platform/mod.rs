@@ -1,0 +1,3 @@
+//! Processes as the operating system sees them.
+
+mod processes;
