@@ -4,3 +4,4 @@ mod config;
 mod platform;
 mod store;
 mod support;
+mod tidy;
