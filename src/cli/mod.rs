@@ -1,6 +1,42 @@
-//! The command line.
+//! The command line: one file per command, the same exit codes and the same shape of error everywhere.
+
+mod arguments;
+mod check_config;
+mod failure;
+mod style;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+pub use failure::{Exit, Failure};
 
 /// Runs the command line of this process and says how it went.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // clap prints help and versions to stdout, mistakes to stderr, in colours where they are wanted.
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    match run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print();
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::CheckConfig(arguments) => check_config::run(&arguments),
+        Command::Version => {
+            println!("cookhouse {}", env!("CARGO_PKG_VERSION"));
+            Ok(())
+        }
+    }
 }

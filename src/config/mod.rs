@@ -7,6 +7,7 @@ pub mod check;
 pub mod example;
 mod file;
 pub mod keys;
+pub mod machine;
 pub mod problem;
 pub mod rule;
 pub mod size;
@@ -122,10 +123,19 @@ pub struct Sources {
 pub struct Loaded {
     /// The values.
     pub config: Config,
-    /// Where each value that is not a default was given, by the key's path.
-    pub origins: BTreeMap<String, Place>,
+    /// Each value that is not a default, by the key's path.
+    pub given: BTreeMap<String, Given>,
     /// The file that was read.
     pub file: Option<PathBuf>,
+}
+
+/// A value that somebody gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// Where; the last place wins.
+    pub place: Place,
+    /// As it was typed.
+    pub value: String,
 }
 
 impl Config {
@@ -147,7 +157,7 @@ impl Config {
         }
         reading.together();
         if reading.problems.is_empty() {
-            Ok(Loaded { config: reading.config, origins: reading.origins, file })
+            Ok(Loaded { config: reading.config, given: reading.given, file })
         } else {
             Err(Problems(reading.problems))
         }
@@ -177,20 +187,20 @@ impl Sources {
 
 struct Reading {
     config: Config,
-    origins: BTreeMap<String, Place>,
+    given: BTreeMap<String, Given>,
     problems: Vec<Problem>,
 }
 
 impl Reading {
     fn with_defaults() -> Self {
-        let mut reading = Reading { config: Config::default(), origins: BTreeMap::new(), problems: Vec::new() };
+        let mut reading = Reading { config: Config::default(), given: BTreeMap::new(), problems: Vec::new() };
         for key in KEYS.iter().filter(|key| !key.default.is_empty()) {
             match toml::de::DeValue::parse(key.default) {
                 Ok(value) => reading.apply(key, 0, &file::raw(value.get_ref()), Place::Default, Path::new("")),
                 Err(error) => reading.problem(Place::Default, format!("{}: {}", key.path, error.message())),
             }
         }
-        reading.origins.clear();
+        reading.given.clear();
         reading
     }
 
@@ -204,7 +214,7 @@ impl Reading {
         }
         let path = key.path.replace('*', &index.to_string());
         match key.rule.apply(&mut self.config, index, raw, base) {
-            Ok(()) => drop(self.origins.insert(path, place)),
+            Ok(()) => drop(self.given.insert(path, Given { place, value: raw.shown() })),
             Err(message) => self.problem(place, format!("{path} {message}")),
         }
     }
@@ -274,12 +284,12 @@ impl Reading {
     /// What has to fit together.
     fn together(&mut self) {
         if self.config.tls_certificate.is_some() != self.config.tls_key.is_some() {
-            let place = self.origins.get("tls.certificate").or(self.origins.get("tls.key")).cloned().unwrap_or(Place::Default);
+            let place = self.given.get("tls.certificate").or(self.given.get("tls.key")).map_or(Place::Default, |given| given.place.clone());
             self.problem(place, "tls.certificate and tls.key belong together: give both or none".into());
         }
         for index in 0..self.config.engines.len() {
             let engine = &self.config.engines[index];
-            let place = |name: &str| self.origins.get(&format!("engines.{index}.{name}")).cloned();
+            let place = |name: &str| self.given.get(&format!("engines.{index}.{name}")).map(|given| given.place.clone());
             let place = place("label").or(place("root")).or(place("platforms")).unwrap_or(Place::Default);
             let missing = if engine.label.is_empty() { Some("label") } else { engine.root.as_os_str().is_empty().then_some("root") };
             // A value that was refused is no missing one.

@@ -40,13 +40,14 @@ impl Raw {
         }
     }
 
-    fn shown(&self) -> String {
+    /// For people, short.
+    pub fn shown(&self) -> String {
         match self {
             Raw::Boolean(value) => value.to_string(),
             Raw::Integer(value) => value.to_string(),
             Raw::Text(text) if text.chars().count() > 60 => format!("{:?}...", text.chars().take(60).collect::<String>()),
             Raw::Text(text) => format!("{text:?}"),
-            Raw::List(_) => "a list".to_owned(),
+            Raw::List(items) => format!("[{}]", items.iter().take(8).map(Raw::shown).collect::<Vec<_>>().join(", ")),
             Raw::Other(kind) => (*kind).to_owned(),
         }
     }

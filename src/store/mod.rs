@@ -4,6 +4,7 @@
 //! its own. A write is answered only after the flush that covers it. Readers may see a change a moment before it is
 //! durable, therefore nothing outside may be done because of something merely read: claim it with a write first.
 
+pub mod build_list;
 mod codec;
 mod error;
 pub mod key;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 pub use error::StoreError;
 pub use read::{Order, Page, Read, Snapshot};
 pub use record::{Index, Record, Scope};
+pub use redb::StorageBackend;
 pub use writer::Change;
 
 /// Where the store lies and how much memory it may keep pages in.
@@ -43,7 +45,17 @@ impl Store {
     ///
     /// A file of a newer version is refused: going back needs the backup of that version.
     pub fn open(settings: &Settings) -> Result<Store, StoreError> {
-        let shared = Arc::new(open::Shared::open(settings)?);
+        Store::start(open::Shared::open(settings)?)
+    }
+
+    /// Opens a store on another medium than a file: memory, or a disk that a test lets fail. `medium` is asked again
+    /// whenever the store has to be opened anew.
+    pub fn open_on<B: StorageBackend>(medium: impl Fn() -> B + Send + Sync + 'static) -> Result<Store, StoreError> {
+        Store::start(open::Shared::open_on(medium)?)
+    }
+
+    fn start(shared: open::Shared) -> Result<Store, StoreError> {
+        let shared = Arc::new(shared);
         let writer = Arc::new(writer::Writer::start(shared.clone())?);
         Ok(Store { shared, writer })
     }

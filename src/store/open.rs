@@ -4,15 +4,18 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-use redb::{Database, ReadableDatabase, TableHandle};
+use redb::{Database, ReadableDatabase, StorageBackend, TableHandle};
 use tokio::sync::watch;
 
 use super::{Settings, StoreError, migrations, read, tables};
 use crate::platform::files::{make_private, sync_directory};
 
+/// Opens the database, as often as it has to be opened.
+type Opener = Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>;
+
 /// The open database, which the writer may close and open again after the disk was full.
 pub(super) struct Shared {
-    settings: Settings,
+    opener: Opener,
     database: RwLock<Option<Database>>,
     failed: watch::Sender<bool>,
 }
@@ -22,8 +25,23 @@ impl Shared {
         if !settings.path.try_exists()? {
             create(settings)?;
         }
-        let database = open(settings)?;
-        Ok(Shared { settings: settings.clone(), database: RwLock::new(Some(database)), failed: watch::Sender::new(false) })
+        let settings = settings.clone();
+        Shared::with_opener(Box::new(move || {
+            let said = std::sync::Once::new();
+            let builder = &mut Database::builder();
+            builder.set_cache_size(settings.cache_bytes);
+            builder.set_repair_callback(move |_| said.call_once(|| tracing::warn!("the store was not closed cleanly; checking it")));
+            Ok(builder.open(&settings.path)?)
+        }))
+    }
+
+    pub(super) fn open_on<B: StorageBackend>(backend: impl Fn() -> B + Send + Sync + 'static) -> Result<Self, StoreError> {
+        Shared::with_opener(Box::new(move || Ok(Database::builder().create_with_backend(backend())?)))
+    }
+
+    fn with_opener(opener: Opener) -> Result<Self, StoreError> {
+        let database = bring_up(opener()?)?;
+        Ok(Shared { opener, database: RwLock::new(Some(database)), failed: watch::Sender::new(false) })
     }
 
     /// Runs `job` while the database stays as it is; there is none between a full disk and its end.
@@ -38,7 +56,7 @@ impl Shared {
     pub(super) fn ensure_open(&self) -> Result<(), StoreError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         if database.is_none() {
-            *database = Some(open(&self.settings)?);
+            *database = Some(bring_up((self.opener)()?)?);
         }
         Ok(())
     }
@@ -63,15 +81,7 @@ fn create(settings: &Settings) -> Result<(), StoreError> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    let database = Database::builder().set_cache_size(settings.cache_bytes).create(&new)?;
-    let mut transaction = database.begin_write()?;
-    transaction.set_quick_repair(true);
-    for name in tables::names() {
-        transaction.open_table(read::table(name))?;
-    }
-    migrations::stamp(&transaction)?;
-    transaction.commit()?;
-    drop(database);
+    drop(bring_up(Database::builder().set_cache_size(settings.cache_bytes).create(&new)?)?);
     // It holds password hashes and sealed secrets.
     make_private(&new)?;
     std::fs::rename(&new, &settings.path)?;
@@ -79,16 +89,11 @@ fn create(settings: &Settings) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn open(settings: &Settings) -> Result<Database, StoreError> {
-    let said = std::sync::Once::new();
-    let database = Database::builder()
-        .set_cache_size(settings.cache_bytes)
-        .set_repair_callback(move |_| {
-            said.call_once(|| tracing::warn!("the store was not closed cleanly; checking it"));
-        })
-        .open(&settings.path)?;
+/// Makes the tables of a new store, and brings an old one to this version's schema.
+fn bring_up(database: Database) -> Result<Database, StoreError> {
+    let present = tables_of(&database)?;
     // Nothing is written to a store that is as it should be: it must open on a full disk, too.
-    if is_current(&database)? {
+    if is_current(&database, &present)? {
         return Ok(database);
     }
     let mut transaction = database.begin_write()?;
@@ -96,15 +101,24 @@ fn open(settings: &Settings) -> Result<Database, StoreError> {
     for name in tables::names() {
         transaction.open_table(read::table(name))?;
     }
-    migrations::run(&transaction)?;
+    if present.is_empty() {
+        migrations::stamp(&transaction)?;
+    } else {
+        migrations::run(&transaction)?;
+        tracing::info!(schema = migrations::newest(), "the store was brought to this version's schema");
+    }
     transaction.commit()?;
-    tracing::info!(schema = migrations::newest(), "the store was brought to this version's schema");
     Ok(database)
 }
 
-fn is_current(database: &Database) -> Result<bool, StoreError> {
-    let transaction = database.begin_read()?;
-    let present: BTreeSet<String> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
-    Ok(tables::names().iter().all(|name| present.contains(*name))
-        && migrations::found(&transaction.open_table(read::table(tables::META))?)? == migrations::newest())
+fn tables_of(database: &Database) -> Result<BTreeSet<String>, StoreError> {
+    Ok(database.begin_read()?.list_tables()?.map(|table| table.name().to_owned()).collect())
+}
+
+fn is_current(database: &Database, present: &BTreeSet<String>) -> Result<bool, StoreError> {
+    if !tables::names().iter().all(|name| present.contains(*name)) {
+        return Ok(false);
+    }
+    let meta = database.begin_read()?.open_table(read::table(tables::META))?;
+    Ok(migrations::found(&meta)? == migrations::newest())
 }

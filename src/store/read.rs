@@ -44,9 +44,9 @@ impl Range {
         Range { start: Bound::Included(start), end: end.map_or(Bound::Unbounded, Bound::Excluded) }
     }
 
-    /// Only what comes behind `row` in `order`; `row` itself too when `inclusive`.
-    fn behind(mut self, row: Vec<u8>, order: Order, inclusive: bool) -> Range {
-        let bound = if inclusive { Bound::Included(row) } else { Bound::Excluded(row) };
+    /// Only what comes behind `row` in `order`.
+    fn behind(mut self, row: Vec<u8>, order: Order) -> Range {
+        let bound = Bound::Excluded(row);
         match order {
             Order::OldestFirst => self.start = bound,
             Order::NewestFirst => self.end = bound,
@@ -143,22 +143,18 @@ pub trait Read: Rows + Sized {
         self.collect(index, key.bytes(), Order::OldestFirst, limit)
     }
 
-    /// One page of an organization's records that fulfil every condition, beginning behind `after`. No condition: all.
-    ///
-    /// Conditions are joined by leaping: each index is asked for its next id at or behind the candidate, so that
-    /// what lies between common ids is skipped, not read.
+    /// One page of an organization's records, beginning behind `after`: those with this key in an index, or all.
     fn page<R: Record>(
         &self,
         organization: Id<Organization>,
-        conditions: &[(&Index<R>, Key)],
+        walk: Option<(&Index<R>, Key)>,
         after: Option<Id<R>>,
         order: Order,
         limit: usize,
     ) -> Result<Page<R>, StoreError> {
-        let mut ids = match conditions {
-            [] => self.ids(R::TABLE, organization.as_bytes(), after, order, limit + 1)?,
-            [(index, key)] => self.ids(index.name, &index.prefix(organization, key), after, order, limit + 1)?,
-            several => self.common_ids(organization, several, after, order, limit + 1)?,
+        let mut ids = match walk {
+            None => self.ids(R::TABLE, organization.as_bytes(), after, order, limit + 1)?,
+            Some((index, key)) => self.ids(index.name, &index.prefix(organization, &key), after, order, limit + 1)?,
         };
         let more = ids.len() > limit;
         ids.truncate(limit);
@@ -167,6 +163,36 @@ pub trait Read: Rows + Sized {
             items.extend(self.get(organization, *id)?);
         }
         Ok(Page { items, next: ids.last().copied().filter(|_| more) })
+    }
+
+    /// The id that comes first behind `after` among the records with this key in an organization's index.
+    fn next_id<R: Record>(
+        &self,
+        organization: Id<Organization>,
+        (index, key): (&Index<R>, &Key),
+        after: Option<Id<R>>,
+        order: Order,
+    ) -> Result<Option<Id<R>>, StoreError> {
+        Ok(self.ids(index.name, &index.prefix(organization, key), after, order, 1)?.pop())
+    }
+
+    /// Visits an organization's records, oldest first: those with this key in an index, or all. False ends the walk.
+    fn for_each<R: Record>(
+        &self,
+        organization: Id<Organization>,
+        walk: Option<(&Index<R>, Key)>,
+        mut visit: impl FnMut(R) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some((index, key)) = walk else {
+            let all = Range::of_prefix(organization.as_bytes());
+            return self.walk(R::TABLE, &all, Order::OldestFirst, &mut |_, value| visit(codec::decode(value)?));
+        };
+        for record in self.collect(index, &index.prefix(organization, &key), Order::OldestFirst, usize::MAX)? {
+            if !visit(record)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Every record of a type on the host, oldest organization first; for the service's own work and for checks.
@@ -196,7 +222,7 @@ pub trait Read: Rows + Sized {
     ) -> Result<Vec<Id<R>>, StoreError> {
         let mut range = Range::of_prefix(prefix);
         if let Some(after) = after {
-            range = range.behind([prefix, after.as_bytes()].concat(), order, false);
+            range = range.behind([prefix, after.as_bytes()].concat(), order);
         }
         let mut ids = Vec::new();
         self.walk(name, &range, order, &mut |key, _| {
@@ -204,44 +230,6 @@ pub trait Read: Rows + Sized {
             Ok(ids.len() < limit)
         })?;
         Ok(ids)
-    }
-
-    #[doc(hidden)]
-    fn common_ids<R: Record>(
-        &self,
-        organization: Id<Organization>,
-        conditions: &[(&Index<R>, Key)],
-        after: Option<Id<R>>,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<Id<R>>, StoreError> {
-        let prefixes: Vec<_> = conditions.iter().map(|(index, key)| (index.name, index.prefix(organization, key))).collect();
-        let mut found: Vec<Id<R>> = Vec::new();
-        let mut candidate: Option<(Id<R>, bool)> = after.map(|id| (id, false));
-        let mut agreeing = 0;
-        for (name, prefix) in prefixes.iter().cycle() {
-            let mut range = Range::of_prefix(prefix);
-            if let Some((id, inclusive)) = candidate {
-                range = range.behind([prefix.as_slice(), id.as_bytes()].concat(), order, inclusive);
-            }
-            let mut next = None;
-            self.walk(name, &range, order, &mut |key, _| {
-                next = Some(id_at_the_end::<R>(name, key)?);
-                Ok(false)
-            })?;
-            let Some(next) = next else { break };
-            agreeing = if candidate == Some((next, true)) { agreeing + 1 } else { 1 };
-            candidate = Some((next, true));
-            if agreeing == prefixes.len() {
-                found.push(next);
-                if found.len() == limit {
-                    break;
-                }
-                candidate = Some((next, false));
-                agreeing = 0;
-            }
-        }
-        Ok(found)
     }
 }
 

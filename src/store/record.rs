@@ -19,6 +19,11 @@ pub trait Record: Serialize + DeserializeOwned + Clone + Send + Sync + Sized + '
     fn organization(&self) -> Id<Organization>;
     /// Its id.
     fn id(&self) -> Id<Self>;
+
+    /// What else has to exist once a record of this type does; runs in the change that first stores it.
+    fn accompany(&self, _: &super::Change) -> Result<(), super::StoreError> {
+        Ok(())
+    }
 }
 
 /// Who may look into an index.

@@ -3,15 +3,15 @@
 use super::key::Key;
 use super::read::{Read, Rows};
 use super::record::{Index, Record};
-use super::{Snapshot, StoreError};
+use super::{Change, Snapshot, StoreError};
 use crate::model::user::Session;
-use crate::model::{ApiToken, Build, BuildSetting, Id, Organization, Project, User};
+use crate::model::{ApiToken, Build, BuildSetting, Id, Lane, Organization, Project, Status, User};
 
 /// Where the schema's number is kept.
 pub(super) const META: &str = "meta";
 
 macro_rules! record {
-    ($record:ty, $table:literal, $organization:ident, [$($index:ident),*]) => {
+    ($record:ty, $table:literal, $organization:ident, [$($index:ident),*] $(, accompanied by $accompany:path)?) => {
         impl Record for $record {
             const TABLE: &'static str = $table;
             const INDEXES: &'static [Index<Self>] = &[$($index),*];
@@ -21,6 +21,11 @@ macro_rules! record {
             fn id(&self) -> Id<Self> {
                 self.id
             }
+            $(
+                fn accompany(&self, change: &Change) -> Result<(), StoreError> {
+                    $accompany(self, change)
+                }
+            )?
         }
     };
 }
@@ -46,7 +51,7 @@ macro_rules! tables {
     };
 }
 
-tables!(Organization, User, Session, ApiToken, Project, BuildSetting, Build);
+tables!(Organization, User, Session, ApiToken, Project, BuildSetting, Build, Lane);
 
 record!(Organization, "organizations", id, [ORGANIZATIONS_ALL]);
 record!(User, "users", organization_id, [USERS_BY_EMAIL]);
@@ -65,11 +70,16 @@ record!(
         BUILDS_BY_PLATFORM,
         BUILDS_BY_TYPE,
         BUILDS_BY_BRANCH,
-        BUILDS_UNFINISHED,
-        BUILDS_UNFINISHED_BY_SETTING,
+        BUILDS_BY_LANE,
+        BUILDS_BY_LANE_AND_STATUS,
+        BUILDS_PENDING,
+        BUILDS_RUNNING,
         BUILDS_TO_DEPLOY
-    ]
+    ],
+    accompanied by lane_of_a_new_build
 );
+
+record!(Lane, "lanes", organization_id, [LANES_BY_PROJECT, LANES_BY_SETTING, LANES_BY_PLATFORM, LANES_BY_BRANCH]);
 
 /// Every organization of the host.
 pub const ORGANIZATIONS_ALL: Index<Organization> = Index::host("organizations_all", |_| Some(Key::all()));
@@ -104,20 +114,39 @@ pub const BUILDS_BY_PLATFORM: Index<Build> = Index::new("builds_by_platform", |b
 pub const BUILDS_BY_TYPE: Index<Build> = Index::new("builds_by_type", |build| Some(Key::of_text(&build.build_type)));
 /// The `branch` filter.
 pub const BUILDS_BY_BRANCH: Index<Build> = Index::new("builds_by_branch", |build| Some(Key::of_text(&build.branch)));
-/// The queue: pending and running builds of the whole host, oldest first.
-pub const BUILDS_UNFINISHED: Index<Build> = Index::host("builds_unfinished", |build| build.status.is_unfinished().then(Key::all));
-/// The same of one setting, for superseding.
-pub const BUILDS_UNFINISHED_BY_SETTING: Index<Build> =
-    Index::new("builds_unfinished_by_setting", |build| build.status.is_unfinished().then(|| Key::of_id(build.build_setting_id)));
+/// Several filters at once: a page is merged from the lanes that match.
+pub const BUILDS_BY_LANE: Index<Build> = Index::new("builds_by_lane", |build| Some(Key::of_id(Lane::id_of(build))));
+/// The same with the `status` filter among them.
+pub const BUILDS_BY_LANE_AND_STATUS: Index<Build> =
+    Index::new("builds_by_lane_and_status", |build| Some(Key::of_id(Lane::id_of(build)).and_text(build.status.as_str())));
+/// Lanes of a project.
+pub const LANES_BY_PROJECT: Index<Lane> = Index::new("lanes_by_project", |lane| Some(Key::of_id(lane.project_id)));
+/// Lanes of a setting.
+pub const LANES_BY_SETTING: Index<Lane> = Index::new("lanes_by_setting", |lane| Some(Key::of_id(lane.build_setting_id)));
+/// Lanes for a platform.
+pub const LANES_BY_PLATFORM: Index<Lane> = Index::new("lanes_by_platform", |lane| Some(Key::of_text(&lane.platform)));
+/// Lanes of a branch.
+pub const LANES_BY_BRANCH: Index<Lane> = Index::new("lanes_by_branch", |lane| Some(Key::of_text(&lane.branch)));
+/// The queue: pending builds of the whole host, oldest first.
+pub const BUILDS_PENDING: Index<Build> = Index::host("builds_pending", |build| (build.status == Status::Pending).then(Key::all));
+/// What occupies executor slots, and what a restart has to deal with: running builds of the whole host.
+pub const BUILDS_RUNNING: Index<Build> = Index::host("builds_running", |build| (build.status == Status::Running).then(Key::all));
 /// Builds whose artifact still has to be handed on, or was being handed on when the service ended.
 pub const BUILDS_TO_DEPLOY: Index<Build> = Index::host("builds_to_deploy", |build| {
     use crate::model::deploy::DeployStatus::{InProgress, Pending};
-    (build.status == crate::model::Status::Complete && matches!(build.auto_deploy_status, Some(Pending | InProgress))).then(Key::all)
+    (build.status == Status::Complete && matches!(build.auto_deploy_status, Some(Pending | InProgress))).then(Key::all)
 });
 
 /// The key of [`PROJECTS_BY_SOURCE`]. Hosts do not tell repositories apart by case.
 pub fn project_source_key(kind: &str, repo_link: &str, uproject_path: &str) -> Key {
     Key::of_text(kind).and_text(&repo_link.to_lowercase()).and_text(uproject_path)
+}
+
+fn lane_of_a_new_build(build: &Build, change: &Change) -> Result<(), StoreError> {
+    match change.get(build.organization_id, Lane::id_of(build))? {
+        Some::<Lane>(_) => Ok(()),
+        None => change.put(&Lane::of(build)),
+    }
 }
 
 fn check_record<R: Record>(snapshot: &Snapshot, complaints: &mut Vec<String>) -> Result<(), StoreError> {

@@ -41,7 +41,8 @@ impl Change {
         let key = record_key(record.organization(), record.id());
         let old: Option<R> = self.get(record.organization(), record.id())?;
         self.transaction.open_table(table(R::TABLE))?.insert(key.as_slice(), codec::encode(record)?.as_slice())?;
-        self.reindex(&key, old.as_ref(), Some(record))
+        self.reindex(&key, old.as_ref(), Some(record))?;
+        if old.is_none() { record.accompany(self) } else { Ok(()) }
     }
 
     /// Removes a record and its index rows. False: there was none.

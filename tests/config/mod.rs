@@ -59,7 +59,7 @@ fn the_example_says_the_defaults() {
     }
     let loaded = load(&text, &[], &[]).expect("the example parses");
     assert_eq!(loaded.config, nothing);
-    assert_eq!(loaded.origins.len(), KEYS.iter().filter(|key| !key.default.is_empty()).count());
+    assert_eq!(loaded.given.len(), KEYS.iter().filter(|key| !key.default.is_empty()).count());
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
     assert_eq!(load(file, &variable, &[]).expect("fine").config.executor.slots, 3);
     let loaded = load(file, &variable, &[("executor.slots", "--slots", "4")]).expect("fine");
     assert_eq!(loaded.config.executor.slots, 4);
-    assert_eq!(loaded.origins["executor.slots"], Place::Flag("--slots".into()));
+    assert_eq!(loaded.given["executor.slots"].place, Place::Flag("--slots".into()));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod full_disk;
 mod paging;
+mod power_loss;
 mod writing;
 
 use cookhouse::clock::Clock;

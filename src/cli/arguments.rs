@@ -1,0 +1,89 @@
+//! What can be typed. Every help text is here.
+
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, Loaded, Sources};
+
+use super::Failure;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const AFTER_HELP: &str = "\
+Start here:
+  cookhouse demo                   One build from source to download, all on this machine
+  cookhouse serve --data DIR       Run the service; it says how to make the first account
+  cookhouse check-config           Try the configuration without starting anything
+
+Exit codes:
+   0  success
+   1  it was tried and failed
+   2  wrong command line or configuration
+  69  an address or a server cannot be had
+  70  a mistake of the program
+  75  another server uses the data directory";
+
+/// A self-hosted build service for Unreal Engine projects: one binary, one machine.
+#[derive(Debug, Parser)]
+#[command(name = "cookhouse", version, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(disable_help_subcommand = true, propagate_version = false)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say everything that is wrong with the configuration, without starting anything
+    CheckConfig(CheckConfig),
+    /// Say which version this is
+    Version,
+}
+
+/// Where the configuration comes from; the same for every command that reads it.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Where {
+    /// The configuration file [default: cookhouse.toml in the data directory, if there is one]
+    #[arg(long, value_name = "FILE", env = "COOKHOUSE_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// The data directory: records, logs, artifacts, workspaces [default: /var/lib/cookhouse]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+}
+
+const CHECK_CONFIG_HELP: &str = "\
+Examples:
+  cookhouse check-config --config /etc/cookhouse/cookhouse.toml
+  COOKHOUSE_EXECUTOR__SLOTS=2 cookhouse check-config
+  cookhouse check-config --example > cookhouse.toml
+
+It lists every mistake at once, with file and line, then looks at what the configuration
+names: engines, tools, certificates. The exit code is 0 when the service can start, else 2.";
+
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_CONFIG_HELP)]
+pub(crate) struct CheckConfig {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    /// Print a commented file with every key and its default instead
+    #[arg(long)]
+    pub(crate) example: bool,
+}
+
+impl Where {
+    /// Reads the configuration with these flags and more of them (path of the key, flag, value).
+    pub(crate) fn load(&self, more: &[(&'static str, &'static str, Option<String>)]) -> Result<Loaded, Failure> {
+        let data = self.data.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let all = [("data_dir", "--data", data)].into_iter().chain(more.iter().cloned());
+        let flags = all.filter_map(|(path, flag, value)| Some((path, flag, value?))).collect();
+        // A variable that is not UTF-8 is not one of ours: ours are names, numbers and paths that people type.
+        let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Ok(Config::load(&Sources { file: self.config.clone(), environment: environment.collect(), flags })?)
+    }
+}

@@ -1,0 +1,117 @@
+//! The list of builds: every combination of filters at the cost of a page.
+//!
+//! No filter, or one, is a walk along one index. Several are answered from the lanes that match (see `model::lane`):
+//! each lane is a list of builds by age, and a page is merged from the ends of those lists.
+
+use std::collections::BinaryHeap;
+
+use super::key::Key;
+use super::tables::{
+    BUILDS_BY_BRANCH, BUILDS_BY_LANE, BUILDS_BY_LANE_AND_STATUS, BUILDS_BY_PLATFORM, BUILDS_BY_PROJECT, BUILDS_BY_SETTING,
+    BUILDS_BY_STATUS, BUILDS_BY_TYPE, LANES_BY_BRANCH, LANES_BY_PLATFORM, LANES_BY_PROJECT, LANES_BY_SETTING,
+};
+use super::{Index, Order, Page, Read, StoreError};
+use crate::model::{Build, BuildSetting, Id, Lane, Organization, Project, Status};
+
+/// What a list of builds may be asked for; `None` is anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BuildFilter {
+    /// Only of this project.
+    pub project_id: Option<Id<Project>>,
+    /// Only of this setting.
+    pub build_setting_id: Option<Id<BuildSetting>>,
+    /// Only in this status.
+    pub status: Option<Status>,
+    /// Only for this platform.
+    pub platform: Option<String>,
+    /// Only of this type.
+    pub build_type: Option<String>,
+    /// Only of this branch or stream.
+    pub branch: Option<String>,
+}
+
+impl BuildFilter {
+    /// Each condition as a walk along one index.
+    fn walks(&self) -> Vec<(&'static Index<Build>, Key)> {
+        let text = |index, text: &Option<String>| text.as_ref().map(|text| (index, Key::of_text(text)));
+        [
+            self.project_id.map(|id| (&BUILDS_BY_PROJECT, Key::of_id(id))),
+            self.build_setting_id.map(|id| (&BUILDS_BY_SETTING, Key::of_id(id))),
+            self.status.map(|status| (&BUILDS_BY_STATUS, Key::of_text(status.as_str()))),
+            text(&BUILDS_BY_PLATFORM, &self.platform),
+            text(&BUILDS_BY_TYPE, &self.build_type),
+            text(&BUILDS_BY_BRANCH, &self.branch),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// The index of lanes that leaves the fewest to look at; `None`: all lanes.
+    fn lanes(&self) -> Option<(&'static Index<Lane>, Key)> {
+        let by_setting = self.build_setting_id.map(|id| (&LANES_BY_SETTING, Key::of_id(id)));
+        let by_project = || self.project_id.map(|id| (&LANES_BY_PROJECT, Key::of_id(id)));
+        let by_branch = || self.branch.as_ref().map(|branch| (&LANES_BY_BRANCH, Key::of_text(branch)));
+        let by_platform = || self.platform.as_ref().map(|platform| (&LANES_BY_PLATFORM, Key::of_text(platform)));
+        by_setting.or_else(by_project).or_else(by_branch).or_else(by_platform)
+    }
+
+    fn admits(&self, lane: &Lane) -> bool {
+        fn agrees<T: PartialEq>(wanted: &Option<T>, found: &T) -> bool {
+            wanted.as_ref().is_none_or(|wanted| wanted == found)
+        }
+        agrees(&self.project_id, &lane.project_id)
+            && agrees(&self.build_setting_id, &lane.build_setting_id)
+            && agrees(&self.platform, &lane.platform)
+            && agrees(&self.build_type, &lane.build_type)
+            && agrees(&self.branch, &lane.branch)
+    }
+}
+
+/// One page of an organization's builds, newest first, beginning behind `after`.
+pub fn page(
+    rows: &impl Read,
+    organization: Id<Organization>,
+    filter: &BuildFilter,
+    after: Option<Id<Build>>,
+    limit: usize,
+) -> Result<Page<Build>, StoreError> {
+    let mut walks = filter.walks();
+    if walks.len() < 2 {
+        return rows.page(organization, walks.pop(), after, Order::NewestFirst, limit);
+    }
+    let lists = matching_lists(rows, organization, filter)?;
+    let behind = |list: &Key, after| -> Result<Option<Id<Build>>, StoreError> {
+        let index = if filter.status.is_some() { &BUILDS_BY_LANE_AND_STATUS } else { &BUILDS_BY_LANE };
+        rows.next_id(organization, (index, list), after, Order::NewestFirst)
+    };
+    let mut ends = BinaryHeap::new();
+    for (place, list) in lists.iter().enumerate() {
+        ends.extend(behind(list, after)?.map(|id| (id, place)));
+    }
+    let mut items = Vec::with_capacity(limit);
+    while items.len() < limit
+        && let Some((id, place)) = ends.pop()
+    {
+        items.extend(rows.get(organization, id)?);
+        ends.extend(behind(&lists[place], Some(id))?.map(|id| (id, place)));
+    }
+    let next = items.last().map(|build: &Build| build.id).filter(|_| !ends.is_empty());
+    Ok(Page { items, next })
+}
+
+/// The keys of the lists that a page is merged from.
+fn matching_lists(rows: &impl Read, organization: Id<Organization>, filter: &BuildFilter) -> Result<Vec<Key>, StoreError> {
+    let mut lists = Vec::new();
+    rows.for_each(organization, filter.lanes(), |lane| {
+        if filter.admits(&lane) {
+            let list = Key::of_id(lane.id);
+            lists.push(match filter.status {
+                Some(status) => list.and_text(status.as_str()),
+                None => list,
+            });
+        }
+        Ok(true)
+    })?;
+    Ok(lists)
+}
