@@ -4,6 +4,7 @@
 //! its own. A write is answered only after the flush that covers it. Readers may see a change a moment before it is
 //! durable, therefore nothing outside may be done because of something merely read: claim it with a write first.
 
+mod announce;
 pub mod build_list;
 mod codec;
 mod error;
@@ -87,6 +88,11 @@ impl Store {
     /// From then on every write is refused; the appliance must stop.
     pub async fn failed(&self) {
         self.shared.failed().await;
+    }
+
+    /// Follows the sequence of the newest durable event. A hint: after a start it is 0 until something happens.
+    pub fn events(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.writer.events()
     }
 
     /// Every index row that disagrees with its record, in words; empty when all is well.

@@ -20,8 +20,8 @@ pub trait Record: Serialize + DeserializeOwned + Clone + Send + Sync + Sized + '
     /// Its id.
     fn id(&self) -> Id<Self>;
 
-    /// What else has to exist once a record of this type does; runs in the change that first stores it.
-    fn accompany(&self, _: &super::Change) -> Result<(), super::StoreError> {
+    /// What else changes when a record is stored over `old` or removed; runs in the same transaction.
+    fn accompany(_: &super::Change, _old: Option<&Self>, _new: Option<&Self>) -> Result<(), super::StoreError> {
         Ok(())
     }
 }

@@ -3,9 +3,9 @@
 use super::key::Key;
 use super::read::{Read, Rows};
 use super::record::{Index, Record};
-use super::{Change, Snapshot, StoreError};
+use super::{Change, Snapshot, StoreError, announce};
 use crate::model::user::Session;
-use crate::model::{ApiToken, Build, BuildSetting, Id, Lane, Organization, Project, Status, User};
+use crate::model::{ApiToken, Build, BuildSetting, Event, Id, Lane, Organization, Project, Status, User};
 
 /// Where the schema's number is kept.
 pub(super) const META: &str = "meta";
@@ -22,8 +22,8 @@ macro_rules! record {
                 self.id
             }
             $(
-                fn accompany(&self, change: &Change) -> Result<(), StoreError> {
-                    $accompany(self, change)
+                fn accompany(change: &Change, old: Option<&Self>, new: Option<&Self>) -> Result<(), StoreError> {
+                    $accompany(change, old, new)
                 }
             )?
         }
@@ -51,13 +51,13 @@ macro_rules! tables {
     };
 }
 
-tables!(Organization, User, Session, ApiToken, Project, BuildSetting, Build, Lane);
+tables!(Organization, User, Session, ApiToken, Project, BuildSetting, Build, Lane, Event);
 
 record!(Organization, "organizations", id, [ORGANIZATIONS_ALL]);
 record!(User, "users", organization_id, [USERS_BY_EMAIL]);
 record!(Session, "sessions", organization_id, [SESSIONS_BY_HASH, SESSIONS_BY_USER]);
 record!(ApiToken, "api_tokens", organization_id, [API_TOKENS_BY_HASH, API_TOKENS_BY_USER]);
-record!(Project, "projects", organization_id, [PROJECTS_BY_KIND, PROJECTS_BY_SOURCE]);
+record!(Project, "projects", organization_id, [PROJECTS_BY_KIND, PROJECTS_BY_SOURCE], accompanied by announce::project);
 record!(BuildSetting, "build_settings", organization_id, [BUILD_SETTINGS_BY_PROJECT]);
 record!(
     Build,
@@ -76,10 +76,12 @@ record!(
         BUILDS_RUNNING,
         BUILDS_TO_DEPLOY
     ],
-    accompanied by lane_of_a_new_build
+    accompanied by lane_and_announcements
 );
 
 record!(Lane, "lanes", organization_id, [LANES_BY_PROJECT, LANES_BY_SETTING, LANES_BY_PLATFORM, LANES_BY_BRANCH]);
+
+record!(Event, "events", organization_id, [EVENTS_BY_BUILD]);
 
 /// Every organization of the host.
 pub const ORGANIZATIONS_ALL: Index<Organization> = Index::host("organizations_all", |_| Some(Key::all()));
@@ -119,6 +121,8 @@ pub const BUILDS_BY_LANE: Index<Build> = Index::new("builds_by_lane", |build| So
 /// The same with the `status` filter among them.
 pub const BUILDS_BY_LANE_AND_STATUS: Index<Build> =
     Index::new("builds_by_lane_and_status", |build| Some(Key::of_id(Lane::id_of(build)).and_text(build.status.as_str())));
+/// What was announced of a build.
+pub const EVENTS_BY_BUILD: Index<Event> = Index::new("events_by_build", |event| event.build_id.map(Key::of_id));
 /// Lanes of a project.
 pub const LANES_BY_PROJECT: Index<Lane> = Index::new("lanes_by_project", |lane| Some(Key::of_id(lane.project_id)));
 /// Lanes of a setting.
@@ -142,11 +146,13 @@ pub fn project_source_key(kind: &str, repo_link: &str, uproject_path: &str) -> K
     Key::of_text(kind).and_text(&repo_link.to_lowercase()).and_text(uproject_path)
 }
 
-fn lane_of_a_new_build(build: &Build, change: &Change) -> Result<(), StoreError> {
-    match change.get(build.organization_id, Lane::id_of(build))? {
-        Some::<Lane>(_) => Ok(()),
-        None => change.put(&Lane::of(build)),
+fn lane_and_announcements(change: &Change, old: Option<&Build>, new: Option<&Build>) -> Result<(), StoreError> {
+    if let (None, Some(build)) = (old, new)
+        && change.get::<Lane>(build.organization_id, Lane::id_of(build))?.is_none()
+    {
+        change.put(&Lane::of(build))?;
     }
+    announce::build(change, old, new)
 }
 
 fn check_record<R: Record>(snapshot: &Snapshot, complaints: &mut Vec<String>) -> Result<(), StoreError> {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use redb::{Database, Durability, ReadableTable, WriteTransaction};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::open::Shared;
 use super::read::{Order, Range, Read, Rows, Visitor, table, walk_table};
 use super::record::record_key;
+use super::tables::META;
 use super::{Record, StoreError, codec};
 use crate::model::{Id, Organization};
 
@@ -33,6 +34,8 @@ struct Done {
 pub struct Change {
     transaction: WriteTransaction,
     hooks: RefCell<Vec<Hook>>,
+    /// The newest event that is durable; told after the flush.
+    events: watch::Sender<u64>,
 }
 
 impl Change {
@@ -42,7 +45,7 @@ impl Change {
         let old: Option<R> = self.get(record.organization(), record.id())?;
         self.transaction.open_table(table(R::TABLE))?.insert(key.as_slice(), codec::encode(record)?.as_slice())?;
         self.reindex(&key, old.as_ref(), Some(record))?;
-        if old.is_none() { record.accompany(self) } else { Ok(()) }
+        R::accompany(self, old.as_ref(), Some(record))
     }
 
     /// Removes a record and its index rows. False: there was none.
@@ -51,6 +54,7 @@ impl Change {
         let key = record_key(organization, id);
         self.transaction.open_table(table(R::TABLE))?.remove(key.as_slice())?;
         self.reindex(&key, Some(&old), None)?;
+        R::accompany(self, Some(&old), None)?;
         Ok(true)
     }
 
@@ -58,6 +62,22 @@ impl Change {
     /// runs on the writer thread. A hint, never a duty: after a crash it does not run.
     pub fn after_commit(&self, hook: impl FnOnce() + Send + 'static) {
         self.hooks.borrow_mut().push(Box::new(hook));
+    }
+
+    pub(super) fn meta(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.row(META, name)
+    }
+
+    pub(super) fn set_meta(&self, name: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.transaction.open_table(table(META))?.insert(name, value)?;
+        Ok(())
+    }
+
+    pub(super) fn announced(&self, sequence: u64) {
+        let events = self.events.clone();
+        self.after_commit(move || {
+            events.send_replace(sequence);
+        });
     }
 
     fn reindex<R: Record>(&self, key: &[u8], old: Option<&R>, new: Option<&R>) -> Result<(), StoreError> {
@@ -90,6 +110,7 @@ impl Rows for Change {
 /// The queue into the writer thread. The thread ends, and has flushed everything, when this is dropped.
 pub(super) struct Writer {
     queue: Option<SyncSender<Job>>,
+    events: watch::Sender<u64>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -97,7 +118,12 @@ impl Writer {
     pub(super) fn start(shared: Arc<Shared>) -> Result<Self, StoreError> {
         let (queue, jobs) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || work(&shared, &jobs))?;
-        Ok(Writer { queue: Some(queue), thread: Some(thread) })
+        Ok(Writer { queue: Some(queue), events: watch::Sender::new(0), thread: Some(thread) })
+    }
+
+    /// Follows the newest durable event; 0 until the first one of this process.
+    pub(super) fn events(&self) -> watch::Receiver<u64> {
+        self.events.subscribe()
     }
 
     pub(super) async fn run<T, E>(&self, job: impl FnOnce(&Change) -> Result<T, E> + Send + 'static) -> Result<T, E>
@@ -127,7 +153,8 @@ impl Writer {
         E: From<StoreError> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |database| run_job(database, job, reply));
+        let events = self.events.clone();
+        let job: Job = Box::new(move |database| run_job(database, job, events, reply));
         match self.queue.as_ref().map(|queue| queue.try_send(job)) {
             Some(Ok(())) => Ok(answer),
             Some(Err(TrySendError::Full(_))) => Err(StoreError::Busy),
@@ -151,6 +178,7 @@ impl Drop for Writer {
 fn run_job<T, E>(
     database: Result<&Database, StoreError>,
     job: impl FnOnce(&Change) -> Result<T, E>,
+    events: watch::Sender<u64>,
     reply: oneshot::Sender<Result<T, E>>,
 ) -> Done
 where
@@ -165,7 +193,7 @@ where
     let begun = database.and_then(|database| {
         let mut transaction = database.begin_write()?;
         transaction.set_durability(Durability::None)?;
-        Ok(Change { transaction, hooks: RefCell::default() })
+        Ok(Change { transaction, hooks: RefCell::default(), events })
     });
     let change = match begun {
         Ok(change) => change,

@@ -1,5 +1,6 @@
 //! The store from outside: durability, isolation, indexes and pages.
 
+mod events;
 mod full_disk;
 mod paging;
 mod power_loss;

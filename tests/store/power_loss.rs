@@ -1,6 +1,6 @@
 //! Power loss under the product's own schema and writer: a disk that may lose, keep or tear whatever was not synced.
 //!
-//! `COOKHOUSE_POWER_LOSS_IMAGES` says how many crash images to look at (2,000 by default, so that the suite stays
+//! `COOKHOUSE_POWER_LOSS_IMAGES` says how many crash images to look at (800 by default, so that the suite stays
 //! quick); `COOKHOUSE_SEED` repeats a run.
 
 use std::collections::BTreeMap;
@@ -202,7 +202,7 @@ fn crashes(ignores_sync: bool, rounds: usize) -> (Vec<Crash>, Id<Organization>) 
 
 #[test]
 fn nothing_acknowledged_is_lost_whatever_the_disk_forgets() {
-    let wanted: usize = std::env::var("COOKHOUSE_POWER_LOSS_IMAGES").ok().and_then(|count| count.parse().ok()).unwrap_or(2_000);
+    let wanted: usize = std::env::var("COOKHOUSE_POWER_LOSS_IMAGES").ok().and_then(|count| count.parse().ok()).unwrap_or(800);
     let mut random = Random::default();
     let mut images = 0;
     while images < wanted {

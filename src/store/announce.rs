@@ -1,0 +1,35 @@
+//! The event log: rows that the store itself adds when it stores what they are about.
+
+use super::{Change, StoreError};
+use crate::clock::Clock;
+use crate::model::event::{What, of_build};
+use crate::model::{Build, Event, Id, Organization, Project};
+
+const SEQUENCE: &[u8] = b"event_sequence";
+
+pub(super) fn build(change: &Change, old: Option<&Build>, new: Option<&Build>) -> Result<(), StoreError> {
+    let Some(new) = new else { return Ok(()) };
+    of_build(old, new).into_iter().try_for_each(|what| append(change, new.organization_id, new.project_id, Some(new.id), what))
+}
+
+pub(super) fn project(change: &Change, old: Option<&Project>, new: Option<&Project>) -> Result<(), StoreError> {
+    match (old, new) {
+        (None, Some(project)) => append(change, project.organization_id, project.id, None, What::ProjectCreated),
+        (Some(project), None) => append(change, project.organization_id, project.id, None, What::ProjectDeleted),
+        _ => Ok(()),
+    }
+}
+
+fn append(
+    change: &Change,
+    organization_id: Id<Organization>,
+    project_id: Id<Project>,
+    build_id: Option<Id<Build>>,
+    what: What,
+) -> Result<(), StoreError> {
+    let last = change.meta(SEQUENCE)?.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes);
+    change.set_meta(SEQUENCE, &(last + 1).to_be_bytes())?;
+    change.put(&Event { id: Event::id_of(last + 1), organization_id, at: Clock::default().now(), project_id, build_id, what })?;
+    change.announced(last + 1);
+    Ok(())
+}
