@@ -26,7 +26,6 @@ const SAME_FLOOR: &[(&str, &[&str])] = &[
     ("appliance", &["config", "control"]),
     ("main", &["cli"]),
     ("cli", &["demo"]),
-    ("demo", &["cli"]),
 ];
 
 /// An outside thing, and the only modules that may name it.
@@ -91,7 +90,12 @@ fn sources() -> Vec<Source> {
             let name = relative(&path);
             let module = name.trim_start_matches("src/").split(['/', '.']).next().unwrap_or_default().to_owned();
             let text = fs::read_to_string(&path).expect("a source is UTF-8");
-            let product = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+            // Tests stand at the foot of a file.
+            let product = ["\n#[cfg(test)]\nmod ", "\n#[cfg(all(test"]
+                .iter()
+                .filter_map(|start| text.find(start))
+                .min()
+                .map_or(&*text, |at| &text[..at]);
             Source { name, module, code: without_comments_and_texts(product), text }
         })
         .collect();
