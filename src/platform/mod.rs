@@ -14,6 +14,7 @@ pub mod files;
 pub mod lock;
 pub mod process;
 pub mod signals;
+pub mod tree;
 
 #[cfg(target_os = "linux")]
 mod cgroup;
