@@ -1,5 +1,6 @@
 //! The one test binary: every whole-system test is a module of it.
 
+mod artifacts;
 mod config;
 mod platform;
 mod store;
