@@ -7,6 +7,7 @@
 mod deflate;
 mod error;
 mod pipeline;
+pub mod signed_url;
 mod staged;
 mod sweep;
 mod tar_header;
