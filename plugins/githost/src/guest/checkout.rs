@@ -1,0 +1,198 @@
+//! Puts exactly one commit into a workspace, and keeps what an earlier build left there where that is wanted.
+
+use guest_support::{Code, Problem};
+
+use super::bindings::cookhouse::plugin::log::{self, Level};
+use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
+use super::bindings::cookhouse::plugin::workspaces::{EntryKind, Workspace};
+use super::bindings::exports::cookhouse::plugin::source_control::{CheckoutOptions, Materialised};
+use super::tool::{Fault, Git};
+use crate::attributes;
+use crate::git::{self, Depth};
+use crate::git_output::{self, Failure};
+use crate::names::{BranchName, CommitName, RepositoryName};
+use crate::settings::Settings;
+
+/// What is fetched of a branch, step by step, until the wanted commit is there.
+const DEEPER: [u32; 3] = [50, 500, 5000];
+/// Links that are named when they lead out of the repository.
+const REPORTED_LINKS: usize = 20;
+/// Links whose targets are looked at.
+const INSPECTED_LINKS: usize = 1000;
+const OUTPUT_LIMIT: u32 = 1 << 20;
+
+pub(super) fn materialise(
+    settings: &Settings,
+    repository: &RepositoryName,
+    branch: &BranchName,
+    commit: &CommitName,
+    workspace: &Workspace,
+    options: &CheckoutOptions,
+) -> Result<Materialised, Error> {
+    let job = Job { address: settings.clone_address(repository), lfs_address: settings.lfs_address(repository), branch, commit, options };
+    let mut git = Git::new(settings, workspace);
+    say(Level::Info, format!("Checking out {repository} at {} ({})", commit.short(), branch.as_str()));
+    let is_fresh = !prepare(&git, &job.lfs_address)?;
+    let outcome = match job.run(&mut git) {
+        Err(Fault::Failed(Failure::Unknown(problem))) if !is_fresh => {
+            say(Level::Warn, format!("The repository in the workspace cannot be used, it is made anew: {problem}"));
+            workspace.remove(".git", true)?;
+            prepare(&git, &job.lfs_address)?;
+            job.run(&mut git)
+        }
+        other => other,
+    };
+    let done = outcome?;
+    say(Level::Info, format!("{} files of {} by {}", done.files, commit.short(), done.revision.author));
+    Ok(done)
+}
+
+struct Job<'a> {
+    address: String,
+    lfs_address: String,
+    branch: &'a BranchName,
+    commit: &'a CommitName,
+    options: &'a CheckoutOptions,
+}
+
+impl Job<'_> {
+    fn run(&self, git: &mut Git<'_>) -> Result<Materialised, Fault> {
+        self.fetch(git)?;
+        git.run(&git::checkout(self.commit))?;
+        git.run(&git::clean(self.options.incremental))?;
+        self.large_files(git)?;
+        let head = git.output(&git::head(), b"", OUTPUT_LIMIT)?;
+        if String::from_utf8_lossy(&head).trim() != self.commit.as_str() {
+            return Err(Fault::Failed(Failure::Unknown(Problem::new(Code::Internal, "git checked out another commit than it was told"))));
+        }
+        let files = survey(git)?;
+        let revision = git_output::revision(&git.output(&git::describe(), b"", OUTPUT_LIMIT)?)?;
+        Ok(Materialised { revision: revision.into(), files, bytes: git.received(), reusable: true, extra: Vec::new() })
+    }
+
+    /// Fetches the one commit, unless an earlier build did.
+    fn fetch(&self, git: &mut Git<'_>) -> Result<(), Fault> {
+        let depth = match self.options.history_depth {
+            0 => Depth::Whole { shallow: is_shallow(git)? },
+            count => Depth::Newest(count),
+        };
+        if self.options.history_depth != 0 && git.succeeds(&git::has_commit(self.commit))? {
+            return Ok(());
+        }
+        match git.transfer(&git::fetch_commit(&self.address, self.commit, depth)) {
+            Err(Fault::Failed(Failure::NotByHash(_))) => self.fetch_by_branch(git, depth),
+            other => other,
+        }
+    }
+
+    /// For servers that give commits by branch only: the branch's tip, then more of its past until the commit is there.
+    fn fetch_by_branch(&self, git: &mut Git<'_>, depth: Depth) -> Result<(), Fault> {
+        say(Level::Info, format!("The server does not give this commit by its hash; fetching {}", self.branch.as_str()));
+        git.transfer(&git::fetch_branch(&self.address, self.branch, depth))?;
+        for count in DEEPER {
+            if git.succeeds(&git::has_commit(self.commit))? || !is_shallow(git)? {
+                break;
+            }
+            git.transfer(&git::fetch_branch(&self.address, self.branch, Depth::More(count)))?;
+        }
+        if !git.succeeds(&git::has_commit(self.commit))? && is_shallow(git)? {
+            git.transfer(&git::fetch_branch(&self.address, self.branch, Depth::Whole { shallow: true }))?;
+        }
+        if git.succeeds(&git::has_commit(self.commit))? {
+            return Ok(());
+        }
+        Err(Problem::new(Code::NotFound, format!("the git host has no commit {} on {}", self.commit.as_str(), self.branch.as_str()))
+            .because("revision")
+            .into())
+    }
+
+    /// Replaces the pointers of large files by the files, where the commit has any.
+    fn large_files(&self, git: &mut Git<'_>) -> Result<(), Fault> {
+        let listed = git.output(&git::attribute_files(), b"", OUTPUT_LIMIT)?;
+        let mut uses_them = false;
+        for path in String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()) {
+            // Git does not follow an attribute file that is a link, and neither does this.
+            if git.workspace.stat(path)?.is_some_and(|entry| entry.kind == EntryKind::File) {
+                uses_them |= attributes::use_large_files(&git.workspace.read(path, 0, attributes::SIZE_LIMIT)?);
+            }
+        }
+        if !uses_them {
+            return Ok(());
+        }
+        if !self.options.large_files {
+            say(Level::Warn, "The commit uses Git LFS; its large files are left as pointers");
+            return Ok(());
+        }
+        say(Level::Info, "Fetching large files (Git LFS)");
+        git.transfer(&git::large_files())
+    }
+}
+
+/// Makes the repository, or makes an earlier one safe to use: what is in it may have been written by the build before. Says whether
+/// there was one.
+fn prepare(git: &Git<'_>, lfs_address: &str) -> Result<bool, Error> {
+    let workspace = git.workspace;
+    let existing = match workspace.stat(".git")? {
+        Some(entry) if entry.kind == EntryKind::Directory => true,
+        Some(_) => {
+            workspace.remove(".git", false)?;
+            false
+        }
+        None => false,
+    };
+    if existing {
+        for path in git::DISTRUSTED {
+            match workspace.remove(path, true) {
+                Ok(()) | Err(Error { code: ErrorCode::NotFound, .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    match git.run(&git::init()) {
+        Ok(()) => {}
+        Err(Fault::Failed(Failure::Unknown(_))) if existing => {
+            workspace.remove(".git", true)?;
+            git.run(&git::init())?;
+        }
+        Err(fault) => return Err(fault.into()),
+    }
+    workspace.write(".git/config", git::configuration(lfs_address).as_bytes(), true)?;
+    Ok(existing)
+}
+
+fn is_shallow(git: &Git<'_>) -> Result<bool, Fault> {
+    Ok(git.output(&git::is_shallow(), b"", OUTPUT_LIMIT)?.starts_with(b"true"))
+}
+
+/// Counts the commit's files, and names links that lead out of the repository and submodules: they stay as they are, and no step
+/// of a build follows them unasked.
+fn survey(git: &Git<'_>) -> Result<u64, Fault> {
+    let (mut files, mut submodules) = (0, 0u64);
+    let mut links: Vec<(String, String)> = Vec::new();
+    git.lines(&git::files(), |line| match git_output::staged(line) {
+        Some(("160000", ..)) => submodules += 1,
+        Some(("120000", object, path)) => {
+            files += 1;
+            if links.len() < INSPECTED_LINKS {
+                links.push((object.to_owned(), path.to_owned()));
+            }
+        }
+        _ => files += 1,
+    })?;
+    if submodules > 0 {
+        say(Level::Warn, format!("The commit has {submodules} submodules; they are not checked out"));
+    }
+    if !links.is_empty() {
+        let asked: String = links.iter().map(|(object, _)| format!("{object}\n")).collect();
+        let targets = git_output::link_targets(&git.output(&git::objects(), asked.as_bytes(), OUTPUT_LIMIT)?);
+        let outside = links.iter().zip(targets).filter(|((_, path), target)| git_output::leads_outside(path, target));
+        for ((_, path), target) in outside.take(REPORTED_LINKS) {
+            say(Level::Warn, format!("The link {path} leads out of the repository, to {target}"));
+        }
+    }
+    Ok(files)
+}
+
+fn say(level: Level, text: impl AsRef<str>) {
+    log::log(level, text.as_ref(), &[]);
+}

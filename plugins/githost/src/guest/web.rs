@@ -1,0 +1,136 @@
+//! Requests to the REST API.
+
+use std::io;
+
+use serde::de::DeserializeOwned;
+
+use super::bindings::cookhouse::plugin::http::{self, Exchange, Request, Response};
+use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
+use super::bindings::cookhouse::plugin::{clock, secrets};
+use crate::answers;
+use crate::settings::Settings;
+use crate::status::{self, Limits};
+
+/// The most of an answer that is held at once; lists of a hundred are far below it.
+const ANSWER_LIMIT: u32 = 4 << 20;
+/// The most of a refusal that is read.
+const REFUSAL_LIMIT: usize = 16 << 10;
+/// Redirects of renamed repositories; the host checks each against the grants.
+const REDIRECTS: u8 = 3;
+const CHUNK: u32 = 256 << 10;
+
+const JSON: &str = "application/vnd.github+json";
+/// A file's bytes instead of an object around them.
+pub(super) const RAW: &str = "application/vnd.github.raw+json";
+
+/// The API of one connection.
+pub(super) struct Web {
+    settings: Settings,
+}
+
+impl Web {
+    pub(super) fn new(settings: Settings) -> Self {
+        Web { settings }
+    }
+
+    /// Asks and reads the answer.
+    pub(super) fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> Result<T, Error> {
+        Ok(read(what, &self.send(path, JSON)?)?)
+    }
+
+    /// Asks; the answer is 2xx.
+    pub(super) fn send(&self, path: &str, accept: &str) -> Result<Response, Error> {
+        accepted(http::send(self.request(path, accept)?)?)
+    }
+
+    /// Asks in the background; [`finish`] waits.
+    pub(super) fn start(&self, path: &str) -> Result<Exchange, Error> {
+        http::start(self.request(path, JSON)?)
+    }
+
+    fn request(&self, path: &str, accept: &str) -> Result<Request, Error> {
+        let request = Request::new("GET", &format!("{}{path}", self.settings.api()));
+        request.set_header("accept", accept)?;
+        request.set_header("x-github-api-version", "2022-11-28")?;
+        request.set_header("user-agent", "Cookhouse")?;
+        request.set_max_redirects(REDIRECTS)?;
+        match secrets::get("token") {
+            Ok(token) => request.set_secret_header("authorization", self.settings.authorization_prefix(), &token)?,
+            Err(Error { code: ErrorCode::NotFound, .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(request)
+    }
+}
+
+/// Waits for what [`Web::start`] began.
+pub(super) fn finish<T: DeserializeOwned>(what: &str, exchange: &Exchange) -> Result<T, Error> {
+    Ok(read(what, &accepted(exchange.finish()?)?)?)
+}
+
+/// Reads a whole answer.
+pub(super) fn read<T: DeserializeOwned>(what: &str, response: &Response) -> Result<T, Error> {
+    Ok(answers::parse(what, &response.read_all(ANSWER_LIMIT)?)?)
+}
+
+fn accepted(response: Response) -> Result<Response, Error> {
+    let code = response.status();
+    if (200..300).contains(&code) {
+        return Ok(response);
+    }
+    let mut refusal = Vec::new();
+    while refusal.len() < REFUSAL_LIMIT {
+        match response.read(REFUSAL_LIMIT as u32) {
+            Ok(Some(bytes)) if !bytes.is_empty() => refusal.extend_from_slice(&bytes),
+            _ => break,
+        }
+    }
+    let limits = Limits {
+        retry_after: response.header("retry-after"),
+        remaining: response.header("x-ratelimit-remaining"),
+        reset: response.header("x-ratelimit-reset"),
+    };
+    Err(status::problem(code, &limits, &refusal, clock::now_ms()).into())
+}
+
+/// Whether an error is an answer with this status.
+pub(super) fn is_status(error: &Error, status: u16) -> bool {
+    error.reason.as_deref().and_then(|reason| reason.strip_prefix("http-status-")).and_then(|number| number.parse().ok()) == Some(status)
+}
+
+/// An answer as a stream of at most `room` bytes. What the host said when it broke off is kept for the caller.
+pub(super) struct Body<'a> {
+    response: &'a Response,
+    held: Vec<u8>,
+    at: usize,
+    room: u64,
+    pub(super) fault: Option<Error>,
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn new(response: &'a Response, room: u64) -> Self {
+        Body { response, held: Vec::new(), at: 0, room, fault: None }
+    }
+}
+
+impl io::Read for &mut Body<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.held.len() {
+            match self.response.read(CHUNK) {
+                Ok(Some(bytes)) => {
+                    self.room = self.room.checked_sub(bytes.len() as u64).ok_or_else(|| io::Error::other("the answer is too large"))?;
+                    (self.held, self.at) = (bytes, 0);
+                }
+                Ok(None) => return Ok(0),
+                Err(error) => {
+                    self.fault = Some(error);
+                    return Err(io::Error::other("the answer broke off"));
+                }
+            }
+        }
+        let count = out.len().min(self.held.len() - self.at);
+        out[..count].copy_from_slice(&self.held[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+}

@@ -1,0 +1,118 @@
+//! The settings of a connection.
+
+use guest_support::{Address, Code, Problem};
+use serde::Deserialize;
+
+use crate::names::RepositoryName;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Document {
+    #[serde(default = "token_mode")]
+    mode: String,
+    #[serde(default)]
+    api_base_url: String,
+    #[serde(default)]
+    git_base_url: String,
+}
+
+fn token_mode() -> String {
+    "token".to_owned()
+}
+
+/// A connection's settings, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Base of the REST API, without a slash at its end.
+    api: Address,
+    /// Base of the clone addresses, without a slash at its end.
+    git: Address,
+}
+
+impl Settings {
+    /// Reads the stored document.
+    pub fn parse(document: &str) -> Result<Self, Problem> {
+        let document: Document = serde_json::from_str(document)
+            .map_err(|error| Problem::new(Code::InvalidConfig, format!("the settings of the git host cannot be read: {error}")))?;
+        if document.mode != "token" {
+            return Err(Problem::new(Code::InvalidConfig, "the git host's mode must be \"token\""));
+        }
+        Ok(Settings { api: base("apiBaseUrl", &document.api_base_url)?, git: base("gitBaseUrl", &document.git_base_url)? })
+    }
+
+    /// Base of the REST API.
+    pub fn api(&self) -> &str {
+        self.api.as_str()
+    }
+
+    /// Gitea and Forgejo serve their API below `/api/v1`; they know tokens under the older name.
+    pub fn authorization_prefix(&self) -> &'static str {
+        if self.api.path().ends_with("/api/v1") { "token " } else { "Bearer " }
+    }
+
+    /// Where git fetches from; it holds neither user nor password.
+    pub fn clone_address(&self, repository: &RepositoryName) -> String {
+        format!("{}/{repository}.git", self.git)
+    }
+
+    /// The Git LFS endpoint that belongs to the clone address.
+    pub fn lfs_address(&self, repository: &RepositoryName) -> String {
+        format!("{}/info/lfs", self.clone_address(repository))
+    }
+
+    /// The only origin that may be given the token by git.
+    pub fn git_origin(&self) -> &str {
+        self.git.origin()
+    }
+}
+
+fn base(key: &str, text: &str) -> Result<Address, Problem> {
+    let invalid = |fault: &str| Problem::new(Code::InvalidConfig, format!("{key} {fault}"));
+    let address = Address::parse(text.trim_end_matches('/')).map_err(invalid)?;
+    if address.path().contains(['?', '"']) {
+        return Err(invalid("must not contain a query or quotes"));
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use guest_support::Code;
+
+    use super::Settings;
+    use crate::names::RepositoryName;
+
+    #[test]
+    fn addresses_are_put_together_from_the_bases() {
+        let settings =
+            Settings::parse(r#"{"mode":"token","apiBaseUrl":"https://host/api/v3/","gitBaseUrl":"https://host:8443/git//"}"#).unwrap();
+        let repository = RepositoryName::parse("studio/Game.Project").unwrap();
+        assert_eq!(settings.api(), "https://host/api/v3");
+        assert_eq!(settings.clone_address(&repository), "https://host:8443/git/studio/Game.Project.git");
+        assert_eq!(settings.lfs_address(&repository), "https://host:8443/git/studio/Game.Project.git/info/lfs");
+        assert_eq!(settings.git_origin(), "https://host:8443");
+        assert_eq!(settings.authorization_prefix(), "Bearer ");
+    }
+
+    #[test]
+    fn compatible_servers_get_the_word_they_know() {
+        let settings = Settings::parse(r#"{"apiBaseUrl":"http://127.0.0.1:3000/api/v1","gitBaseUrl":"http://127.0.0.1:3000"}"#).unwrap();
+        assert_eq!(settings.authorization_prefix(), "token ");
+    }
+
+    #[test]
+    fn what_cannot_work_is_named() {
+        for (document, word) in [
+            ("nonsense", "cannot be read"),
+            (r#"{"mode":"app","apiBaseUrl":"https://a","gitBaseUrl":"https://b"}"#, "mode"),
+            (r#"{"gitBaseUrl":"https://b"}"#, "apiBaseUrl"),
+            (r#"{"apiBaseUrl":"https://a","gitBaseUrl":"file:///srv"}"#, "gitBaseUrl"),
+            (r#"{"apiBaseUrl":"https://a","gitBaseUrl":"https://user:pw@b"}"#, "user name or password"),
+            (r#"{"apiBaseUrl":"https://a?x=1","gitBaseUrl":"https://b"}"#, "query"),
+        ] {
+            let problem = Settings::parse(document).unwrap_err();
+            assert_eq!(problem.code, Code::InvalidConfig);
+            assert!(problem.message.contains(word), "{document}: {}", problem.message);
+        }
+    }
+}
