@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod config;
+mod demo;
 mod platform;
 mod store;
 mod support;

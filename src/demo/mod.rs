@@ -1,1 +1,3 @@
 //! The demo: a server, a git server and a receiver on loopback, and one build through all of it.
+
+pub mod git_server;
