@@ -3,6 +3,8 @@
 mod artifacts;
 mod config;
 mod demo;
+#[cfg(unix)]
+mod engine;
 mod platform;
 mod store;
 mod support;
