@@ -12,7 +12,7 @@ const FILES: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/demo_files.
 pub fn unpack(directory: &Path) -> io::Result<()> {
     create_private_directory(directory)?;
     for (name, contents) in FILES {
-        let path = directory.join(name);
+        let path = directory.join(hidden(name));
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;
         }
@@ -26,6 +26,14 @@ pub fn unpack(directory: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The project's own git files have no dot in this repository, where they would take effect.
+fn hidden(name: &str) -> String {
+    match name.rsplit_once('/') {
+        Some((directory, file @ ("gitattributes" | "gitignore"))) => format!("{directory}/.{file}"),
+        _ => name.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -33,8 +33,8 @@ pub(super) async fn answer(server: &Shared, request: &Request<Incoming>) -> Answ
     }
     let path = request.uri().path();
     let (flavor, rest) = match (path.strip_prefix("/api/v3"), path.strip_prefix("/api/v1")) {
-        (Some(rest), _) => (Flavor::Github, rest),
-        (_, Some(rest)) => (Flavor::Gitea, rest),
+        (Some(rest), _) => (Flavor::V3, rest),
+        (_, Some(rest)) => (Flavor::V1, rest),
         _ => return not_found(),
     };
     let Ok(decoded) = percent_decode_str(rest).decode_utf8() else { return not_found() };
@@ -44,11 +44,11 @@ pub(super) async fn answer(server: &Shared, request: &Request<Incoming>) -> Answ
         base: format!("{}{}", server.base, &path[..path.len() - rest.len()]),
         path: decoded.into_owned(),
         query: request.uri().query().and_then(|query| serde_urlencoded::from_str(query).ok()).unwrap_or_default(),
-        wants_raw: flavor == Flavor::Github
+        wants_raw: flavor == Flavor::V3
             && request.headers().get(ACCEPT).is_some_and(|value| value.to_str().is_ok_and(|kind| kind.contains("raw"))),
     };
     let mut answer = asked.answer().await.unwrap_or_else(|error| internal(&error));
-    if flavor == Flavor::Github {
+    if flavor == Flavor::V3 {
         answer.headers_mut().insert("x-github-media-type", HeaderValue::from_static("github.v3; format=json"));
         answer.headers_mut().insert("x-ratelimit-remaining", HeaderValue::from_static("4999"));
     }
@@ -64,7 +64,7 @@ impl Asked<'_> {
         let parts: Vec<&str> = self.path.trim_start_matches('/').split('/').collect();
         match parts.as_slice() {
             ["user"] => Ok(document(&json!({ "login": self.server.settings.account, "id": 1, "type": "User" }))),
-            ["version"] if self.flavor == Flavor::Gitea => Ok(document(&json!({ "version": "1.22.3" }))),
+            ["version"] if self.flavor == Flavor::V1 => Ok(document(&json!({ "version": "1.22.3" }))),
             ["user", "repos"] => self.repositories().await,
             ["repos", owner, name, rest @ ..] => {
                 let full_name = format!("{owner}/{name}");
@@ -93,11 +93,11 @@ impl Asked<'_> {
             [] => Ok(document(&rest_shapes::repository(name, &repositories::default_branch(directory).await?))),
             ["branches"] => self.branches(directory).await,
             ["branches", branch @ ..] => self.branch(directory, &branch.join("/")).await,
-            ["commits", reference @ ..] if self.flavor == Flavor::Github => self.commit(directory, &reference.join("/")).await,
-            ["git", "commits", reference] if self.flavor == Flavor::Gitea => self.commit(directory, reference).await,
+            ["commits", reference @ ..] if self.flavor == Flavor::V3 => self.commit(directory, &reference.join("/")).await,
+            ["git", "commits", reference] if self.flavor == Flavor::V1 => self.commit(directory, reference).await,
             ["git", "trees", hash] => self.tree(directory, hash).await,
             ["contents", path @ ..] => self.contents(directory, &path.join("/")).await,
-            ["raw", path @ ..] if self.flavor == Flavor::Gitea => match self.file(directory, &path.join("/")).await? {
+            ["raw", path @ ..] if self.flavor == Flavor::V1 => match self.file(directory, &path.join("/")).await? {
                 Some(entry) => Ok(bytes(StatusCode::OK, "application/octet-stream", repositories::blob(directory, &entry.hash).await?)),
                 None => Ok(not_found()),
             },
@@ -111,8 +111,8 @@ impl Asked<'_> {
         for (name, hash) in self.page(&all) {
             // GitHub's list has the hashes alone.
             let described = match self.flavor {
-                Flavor::Github => None,
-                Flavor::Gitea => repositories::describe(directory, hash).await?,
+                Flavor::V3 => None,
+                Flavor::V1 => repositories::describe(directory, hash).await?,
             };
             items.push(rest_shapes::branch(self.flavor, name, hash, described.as_ref()));
         }
@@ -132,7 +132,7 @@ impl Asked<'_> {
         }
         match repositories::describe(directory, reference).await? {
             Some(commit) => Ok(document(&rest_shapes::commit(&commit))),
-            None if self.flavor == Flavor::Github => {
+            None if self.flavor == Flavor::V3 => {
                 Ok(message(StatusCode::UNPROCESSABLE_ENTITY, &format!("No commit found for SHA: {reference}")))
             }
             None => Ok(not_found()),
@@ -144,7 +144,7 @@ impl Asked<'_> {
         let is_recursive = self.query.iter().any(|(key, _)| key == "recursive");
         let mut entries = repositories::tree(directory, &hash, is_recursive, None).await?;
         let total = entries.len();
-        if self.flavor == Flavor::Gitea {
+        if self.flavor == Flavor::V1 {
             let size = self.size(1000, 1000);
             let page = self.number("page").max(1);
             let shown: Vec<&Entry> = entries.iter().skip((page - 1) * size).take(size).collect();
@@ -190,9 +190,9 @@ impl Asked<'_> {
 
     fn size(&self, default: usize, most: usize) -> usize {
         let key = match self.flavor {
-            Flavor::Github => "per_page",
-            Flavor::Gitea if most == 1000 => "per_page",
-            Flavor::Gitea => "limit",
+            Flavor::V3 => "per_page",
+            Flavor::V1 if most == 1000 => "per_page",
+            Flavor::V1 => "limit",
         };
         match self.number(key) {
             0 => default,
@@ -202,8 +202,8 @@ impl Asked<'_> {
 
     fn page_size(&self) -> usize {
         match self.flavor {
-            Flavor::Github => self.size(30, 100),
-            Flavor::Gitea => self.size(30, 50),
+            Flavor::V3 => self.size(30, 100),
+            Flavor::V1 => self.size(30, 50),
         }
     }
 
@@ -216,7 +216,7 @@ impl Asked<'_> {
     fn list(&self, items: Vec<Value>, total: usize) -> Answer {
         let (size, page) = (self.page_size(), self.number("page").max(1));
         let last = total.div_ceil(size).max(1);
-        let key = if self.flavor == Flavor::Github { "per_page" } else { "limit" };
+        let key = if self.flavor == Flavor::V3 { "per_page" } else { "limit" };
         let address = |page: usize, relation: &str| format!("<{}{}?{key}={size}&page={page}>; rel=\"{relation}\"", self.base, self.path);
         let mut links = Vec::new();
         if page < last {

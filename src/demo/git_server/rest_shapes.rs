@@ -10,9 +10,9 @@ use super::repositories::{Description, Entry};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flavor {
     /// github.com and GitHub Enterprise Server.
-    Github,
+    V3,
     /// Gitea and Forgejo.
-    Gitea,
+    V1,
 }
 
 pub(super) fn repository(full_name: &str, default_branch: &str) -> Value {
@@ -29,10 +29,10 @@ pub(super) fn repository(full_name: &str, default_branch: &str) -> Value {
 
 pub(super) fn branch(flavor: Flavor, name: &str, hash: &str, described: Option<&Description>) -> Value {
     let commit = match (flavor, described) {
-        (Flavor::Github, None) => json!({ "sha": hash, "url": "" }),
-        (Flavor::Github, Some(described)) => commit(described),
-        (Flavor::Gitea, None) => json!({ "id": hash }),
-        (Flavor::Gitea, Some(described)) => json!({
+        (Flavor::V3, None) => json!({ "sha": hash, "url": "" }),
+        (Flavor::V3, Some(described)) => commit(described),
+        (Flavor::V1, None) => json!({ "id": hash }),
+        (Flavor::V1, Some(described)) => json!({
             "id": hash,
             "message": described.message,
             "author": { "name": described.author, "email": described.email, "username": "" },
