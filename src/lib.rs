@@ -8,6 +8,7 @@
 //! 3  api                             HTTP
 //!    app                             the handles a handler may use
 //! 2  builds                          the life of a build
+//!    people                          accounts, sessions, tokens
 //! 1  store · artifacts · plugins · outbound · vault    one outside thing each
 //! 0  model · seams · clock · platform · uproject       words, rules, traits, the operating system
 //! ```
@@ -52,6 +53,7 @@ pub mod config;
 pub mod demo;
 pub mod model;
 pub mod outbound;
+pub mod people;
 pub mod platform;
 pub mod plugins;
 pub mod seams;

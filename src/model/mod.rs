@@ -6,6 +6,7 @@ pub mod build_setting;
 pub mod deploy;
 pub mod event;
 pub mod id;
+pub mod idempotency;
 pub mod lane;
 pub mod log;
 pub mod organization;

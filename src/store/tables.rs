@@ -4,6 +4,7 @@ use super::key::Key;
 use super::read::{Read, Rows};
 use super::record::{Index, Record};
 use super::{Change, Snapshot, StoreError, announce};
+use crate::model::idempotency::RememberedAnswer;
 use crate::model::user::Session;
 use crate::model::{ApiToken, Build, BuildSetting, Event, Id, Lane, Organization, Project, Status, User};
 
@@ -51,12 +52,13 @@ macro_rules! tables {
     };
 }
 
-tables!(Organization, User, Session, ApiToken, Project, BuildSetting, Build, Lane, Event);
+tables!(Organization, User, Session, ApiToken, RememberedAnswer, Project, BuildSetting, Build, Lane, Event);
 
 record!(Organization, "organizations", id, [ORGANIZATIONS_ALL]);
 record!(User, "users", organization_id, [USERS_BY_EMAIL]);
 record!(Session, "sessions", organization_id, [SESSIONS_BY_HASH, SESSIONS_BY_USER]);
 record!(ApiToken, "api_tokens", organization_id, [API_TOKENS_BY_HASH, API_TOKENS_BY_USER]);
+record!(RememberedAnswer, "remembered_answers", organization_id, [REMEMBERED_ANSWERS_BY_KEY, REMEMBERED_ANSWERS_ALL]);
 record!(Project, "projects", organization_id, [PROJECTS_BY_KIND, PROJECTS_BY_SOURCE], accompanied by announce::project);
 record!(BuildSetting, "build_settings", organization_id, [BUILD_SETTINGS_BY_PROJECT]);
 record!(
@@ -95,6 +97,11 @@ pub const SESSIONS_BY_USER: Index<Session> = Index::new("sessions_by_user", |ses
 pub const API_TOKENS_BY_HASH: Index<ApiToken> = Index::host("api_tokens_by_hash", |token| Some(Key::of_text(&token.token_hash)));
 /// One's own tokens.
 pub const API_TOKENS_BY_USER: Index<ApiToken> = Index::new("api_tokens_by_user", |token| Some(Key::of_id(token.user_id)));
+/// The same request again.
+pub const REMEMBERED_ANSWERS_BY_KEY: Index<RememberedAnswer> =
+    Index::new("remembered_answers_by_key", |answer| Some(Key::of_text(&answer.key_hash)));
+/// The oldest are forgotten first.
+pub const REMEMBERED_ANSWERS_ALL: Index<RememberedAnswer> = Index::host("remembered_answers_all", |_| Some(Key::all()));
 /// The `sourceControl` filter.
 pub const PROJECTS_BY_KIND: Index<Project> = Index::new("projects_by_kind", |project| Some(Key::of_text(project.source.kind())));
 /// The same codebase and project file is linked once only.
