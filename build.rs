@@ -1,8 +1,6 @@
 //! Builds the bundled plugins (`plugins/`) for WebAssembly, makes components of them and puts them where `include_bytes!` finds
 //! them: `$OUT_DIR/custom-deploy.wasm` and `$OUT_DIR/githost.wasm`, each with its manifest in the custom section
 //! `cookhouse:manifest`. A plain `cargo build` is all it takes; what is missing is named in one sentence with the command that mends it.
-//!
-//! Also lists the fixtures that `cookhouse demo` unpacks, in `$OUT_DIR/demo_files.rs`: an installed binary has no source tree.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,19 +14,12 @@ const TARGET: &str = "wasm32-unknown-unknown";
 const GUESTS: [&str; 2] = ["custom-deploy", "githost"];
 const MANIFEST_SECTION: &str = "cookhouse:manifest";
 const MANIFEST_LIMIT: usize = 256 * 1024;
-/// Directories below `fixtures/` that the demo needs.
-const DEMO: [&str; 3] = ["engines/UE_5.4", "engines/standin", "projects/demo"];
 
 fn main() {
-    for path in
-        ["build.rs", "wit", "plugins/Cargo.toml", "plugins/Cargo.lock", "plugins/support", "plugins/custom-deploy", "plugins/githost"]
-    {
+    for path in ["build.rs", "wit", "plugins/Cargo.toml", "plugins/Cargo.lock", "plugins/support", "plugins/custom-deploy", "plugins/githost"] {
         println!("cargo::rerun-if-changed={path}");
     }
-    for directory in DEMO {
-        println!("cargo::rerun-if-changed=fixtures/{directory}");
-    }
-    if let Err(sentence) = list_demo_files().and_then(|()| build()) {
+    if let Err(sentence) = build() {
         // One directive per line: cargo shows each as an error of this package.
         for line in sentence.lines() {
             println!("cargo::error={line}");
@@ -60,29 +51,6 @@ fn build() -> Result<(), String> {
     Ok(())
 }
 
-/// Writes an array of (path below `fixtures/`, contents).
-fn list_demo_files() -> Result<(), String> {
-    let fixtures = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("fixtures");
-    let mut files = Vec::new();
-    let mut directories: Vec<PathBuf> = DEMO.iter().map(|name| fixtures.join(name)).collect();
-    while let Some(directory) = directories.pop() {
-        let failed = |error| format!("{} could not be listed: {error}", directory.display());
-        for entry in fs::read_dir(&directory).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path.is_dir() { directories.push(path) } else { files.push(path) }
-        }
-    }
-    files.sort();
-    let mut list = String::from("[\n");
-    for file in &files {
-        let name = file.strip_prefix(&fixtures).unwrap_or(file).to_string_lossy().replace('\\', "/");
-        list.push_str(&format!("    ({name:?}, include_bytes!({:?})),\n", file.display().to_string()));
-    }
-    list.push_str("]\n");
-    let target = PathBuf::from(variable("OUT_DIR")?).join("demo_files.rs");
-    fs::write(&target, list).map_err(|error| format!("{} could not be written: {error}", target.display()))
-}
-
 /// The plugins' own build directory, outside `OUT_DIR` itself: `cargo build` and `cargo clippy` have an `OUT_DIR` each and share this.
 fn target_directory(output: &Path) -> PathBuf {
     match output.ancestors().nth(2) {
@@ -100,9 +68,7 @@ fn component(module: &[u8], manifest: &[u8]) -> Result<Vec<u8>, String> {
         .module(module)
         .and_then(|encoder| encoder.validate(true).encode())
         .map_err(|error| format!("is no component for the worlds in wit/: {error:#}"))?;
-    let DecodedWasm::Component(resolve, world) =
-        wit_component::decode(&component).map_err(|error| format!("cannot be read back: {error:#}"))?
-    else {
+    let DecodedWasm::Component(resolve, world) = wit_component::decode(&component).map_err(|error| format!("cannot be read back: {error:#}"))? else {
         return Err("became a package instead of a component".to_owned());
     };
     for key in resolve.worlds[world].imports.keys() {
@@ -144,8 +110,7 @@ impl Toolchain {
             return Ok(Toolchain::Same);
         }
         let debian = OsString::from("/usr/bin/rustc");
-        let source =
-            printed(&debian, &["--print", "sysroot"]).map(|sysroot| Path::new(&sysroot).join("lib/rustlib/src/rust/library/Cargo.lock"));
+        let source = printed(&debian, &["--print", "sysroot"]).map(|sysroot| Path::new(&sysroot).join("lib/rustlib/src/rust/library/Cargo.lock"));
         let linker = printed(&rustc, &["--print", "sysroot"])
             .map(|sysroot| Path::new(&sysroot).join("lib/rustlib").join(env::var("HOST").unwrap_or_default()).join("bin/rust-lld"));
         match (source, linker) {

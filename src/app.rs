@@ -1,1 +1,58 @@
 //! The handles that a handler may use.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::clock::Clock;
+use crate::model::{Id, Organization};
+use crate::people::{People, SetupToken};
+use crate::seams::SourceControl;
+use crate::store::Store;
+use crate::vault::Vault;
+
+/// What handlers need to know of the configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Base of links to this server, without a slash at the end; `None`: from the request's `Host`.
+    pub public_url: Option<String>,
+    /// Platforms besides the engine's own.
+    pub extra_platforms: Vec<String>,
+    /// Custom deploy may reach this machine itself.
+    pub allow_loopback: bool,
+}
+
+/// Everything a handler may use.
+pub struct App {
+    /// Records.
+    pub store: Store,
+    /// Secrets at rest, and keys.
+    pub vault: Arc<Vault>,
+    /// Now, and new ids.
+    pub clock: Arc<Clock>,
+    /// Accounts, sessions, tokens.
+    pub people: People,
+    /// The first start.
+    pub setup_token: SetupToken,
+    /// Git hosts.
+    pub source_control: Arc<dyn SourceControl>,
+    /// From the configuration.
+    pub settings: Settings,
+    /// Requests with an `Idempotency-Key` that are being answered right now.
+    pub keys_in_flight: KeysInFlight,
+}
+
+/// A set of keys, each held by one request.
+#[derive(Default)]
+pub struct KeysInFlight(Mutex<HashSet<(Id<Organization>, String)>>);
+
+impl KeysInFlight {
+    /// False: somebody holds it.
+    pub fn take(&self, organization: Id<Organization>, key: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((organization, key.to_owned()))
+    }
+
+    /// It is free again.
+    pub fn release(&self, organization: Id<Organization>, key: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&(organization, key));
+    }
+}

@@ -1,10 +1,8 @@
 //! The one test binary: every whole-system test is a module of it.
 
+mod api;
 mod artifacts;
 mod config;
-mod demo;
-#[cfg(unix)]
-mod engine;
 mod platform;
 mod store;
 mod support;

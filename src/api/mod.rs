@@ -1,1 +1,37 @@
-//! HTTP: how a request travels. No other module names hyper, a status code or a header.
+//! HTTP. No other module names hyper, a status code or a header.
+//!
+//! ```text
+//! server   accept, TLS, limits of connections, graceful end
+//! router   find the row · identify · authorize · read · run · answer      (once, for every row)
+//! routes   every endpoint, one line each
+//! <name>   the handlers of one resource: load, check, put
+//! ```
+//!
+//! A handler never sees a raw request: its [`Call`] holds what its signature asks for, parsed and permitted. What goes
+//! wrong is an [`ApiError`], which becomes the one envelope in one place.
+
+pub mod auth;
+pub mod body;
+pub mod conditional;
+pub mod cursor;
+pub mod endpoint;
+pub mod error;
+pub mod idempotency;
+mod meta;
+mod patient_io;
+mod people;
+pub mod query;
+pub mod router;
+pub mod routes;
+pub mod server;
+mod sessions;
+mod strict_json;
+pub mod tls;
+mod tokens;
+
+pub use auth::Caller;
+pub use endpoint::{Access, Answer, Body, Call, Route};
+pub use error::{ApiError, Problem, Result};
+pub use router::Router;
+pub use routes::routes;
+pub use server::Server;

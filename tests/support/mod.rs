@@ -1,3 +1,6 @@
 //! What tests of the whole system share.
 
+pub(crate) mod client;
+pub(crate) mod repositories;
+pub(crate) mod server;
 pub(crate) mod small_disk;

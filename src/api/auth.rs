@@ -1,0 +1,210 @@
+//! From a request's credentials to a [`Caller`], and whether the caller may use a row.
+
+use std::sync::Arc;
+
+use hyper::Method;
+use hyper::header::{self, HeaderMap};
+
+use super::endpoint::{Access, Head};
+use super::error::{ApiError, Problem, Result};
+use crate::app::App;
+use crate::model::permission::{Permission, Scope};
+use crate::model::{ApiToken, Build, BuildSetting, Id, Organization, Project, TriggeredBy, User};
+use crate::people::{Bearer, PeopleError, Principal, Reach};
+
+/// The cookie of a signed-in browser.
+pub(super) const SESSION_COOKIE: &str = "session";
+
+/// Who asks. Everything read or written goes through its organization.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    principal: Arc<Principal>,
+}
+
+impl Caller {
+    /// Whose resources this caller sees.
+    pub fn organization(&self) -> Id<Organization> {
+        self.principal.user.organization_id
+    }
+
+    /// The person, or the owner of the token.
+    pub fn user(&self) -> &User {
+        &self.principal.user
+    }
+
+    /// The principal as it was identified.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// How far a token made by this caller may reach.
+    pub fn reach(&self) -> Reach {
+        Reach::from(&*self.principal)
+    }
+
+    fn token(&self) -> Option<&ApiToken> {
+        match &self.principal.bearer {
+            Bearer::Session(_) => None,
+            Bearer::Token(token) => Some(token),
+        }
+    }
+
+    /// What a build records as its cause.
+    pub fn cause(&self) -> TriggeredBy {
+        match self.token() {
+            None => TriggeredBy::User(self.principal.user.id),
+            Some(token) => TriggeredBy::ApiToken(token.id),
+        }
+    }
+
+    /// A name for the log and for keys: kind and id, no secret.
+    pub fn label(&self) -> String {
+        self.cause().to_string()
+    }
+
+    /// Whether the caller has a permission: role first, then scope.
+    pub fn check(&self, permission: Permission) -> Result<()> {
+        let (role, scope) = permission.needs();
+        if self.principal.user.role < role {
+            let message = format!("This needs the role {}; yours is {}.", role.as_str(), self.principal.user.role.as_str());
+            return Err(ApiError::new(Problem::Forbidden, message));
+        }
+        match (self.token(), scope) {
+            (Some(token), Some(scope))
+                if !has_scope(token, scope) && !(permission == Permission::ReadBuild && has_scope(token, Scope::Trigger)) =>
+            {
+                let message = format!("This needs a token with the scope {}.", scope.as_str());
+                Err(ApiError::new(Problem::InsufficientScope, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the caller may make tokens: a signed-in session, or the scope `admin`.
+    pub fn check_makes_tokens(&self) -> Result<()> {
+        match self.token() {
+            Some(token) if !has_scope(token, Scope::Admin) => {
+                Err(ApiError::new(Problem::InsufficientScope, "Tokens are made in a signed-in session or by a token with the scope admin."))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The projects that a token is limited to.
+    pub fn project_limit(&self) -> Option<&[Id<Project>]> {
+        self.token()?.project_ids.as_deref()
+    }
+
+    /// The build settings that a token is limited to.
+    pub fn setting_limit(&self) -> Option<&[Id<BuildSetting>]> {
+        self.token()?.build_setting_ids.as_deref()
+    }
+
+    /// Whether the token's limits let a project through. A token of single settings still sees their project.
+    pub fn reaches_project(&self, project: Id<Project>) -> bool {
+        self.project_limit().is_none_or(|limit| limit.contains(&project))
+    }
+
+    /// Whether the token's limits let a setting through.
+    pub fn reaches_setting(&self, project: Id<Project>, setting: Id<BuildSetting>) -> bool {
+        self.reaches_project(project) && self.setting_limit().is_none_or(|limit| limit.contains(&setting))
+    }
+
+    /// A token limited to build settings changes nothing above them.
+    pub fn is_limited(&self) -> bool {
+        self.project_limit().is_some() || self.setting_limit().is_some()
+    }
+
+    /// Whether the caller may see a build: a token with nothing but `trigger` sees only those that it started.
+    pub fn may_see(&self, build: &Build) -> bool {
+        let started_it = build.triggered_by == self.cause();
+        let may_read = self.token().is_none_or(|token| has_scope(token, Scope::Read));
+        self.reaches_setting(build.project_id, build.build_setting_id) && (may_read || started_it)
+    }
+}
+
+fn has_scope(token: &ApiToken, wanted: Scope) -> bool {
+    token.scopes.iter().any(|scope| scope.includes(wanted))
+}
+
+/// Identifies the caller of a row that needs one, and checks its permission.
+pub(super) fn authorize(app: &App, access: Access, head: &Head) -> Result<Option<Caller>> {
+    let permission = match access {
+        Access::Public => return Ok(None),
+        Access::Needs(permission) => permission,
+    };
+    let caller = identify(app, head)?;
+    caller.check(permission)?;
+    Ok(Some(caller))
+}
+
+fn identify(app: &App, head: &Head) -> Result<Caller> {
+    let mut headers = head.headers.get_all(header::AUTHORIZATION).iter();
+    let principal = match (headers.next(), headers.next()) {
+        (Some(_), Some(_)) => return Err(ApiError::new(Problem::Unauthenticated, "Send one Authorization header.")),
+        (Some(value), None) => {
+            let bearer = value.to_str().ok().and_then(bearer_of).ok_or(Problem::Unauthenticated)?;
+            app.people.identify(bearer)
+        }
+        (None, _) => {
+            let cookie = session_cookie(&head.headers).ok_or(Problem::Unauthenticated)?;
+            let principal = app.people.identify(cookie);
+            if principal.is_ok() && !is_safe(&head.method) {
+                check_same_origin(head)?;
+            }
+            principal
+        }
+    };
+    Ok(Caller { principal: Arc::new(principal.map_err(refusal)?) })
+}
+
+/// The text behind `Bearer `, in any case.
+fn bearer_of(value: &str) -> Option<&str> {
+    let (scheme, bearer) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(bearer.trim())
+}
+
+fn session_cookie(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
+    cookies.filter_map(|cookie| cookie.trim().split_once('=')).find(|(name, _)| *name == SESSION_COOKIE).map(|(_, value)| value)
+}
+
+pub(super) fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// A browser sends its cookie along whoever asks it to: a change needs proof that our own page asked.
+fn check_same_origin(head: &Head) -> Result<()> {
+    let is_own = match (head.headers.get("sec-fetch-site"), head.text(header::ORIGIN)) {
+        (Some(site), _) => site == "same-origin",
+        (None, Some(origin)) => origin.eq_ignore_ascii_case(&head.base_url),
+        (None, None) => false,
+    };
+    match is_own {
+        true => Ok(()),
+        false => Err(ApiError::new(
+            Problem::Forbidden,
+            "A change by cookie must come from this server's own pages; scripts send a bearer token.",
+        )),
+    }
+}
+
+/// A refusal of a bearer.
+fn refusal(error: PeopleError) -> ApiError {
+    match error {
+        PeopleError::Expired => Problem::TokenExpired.into(),
+        PeopleError::Revoked => Problem::TokenRevoked.into(),
+        PeopleError::Store(error) => error.into(),
+        PeopleError::Unknown
+        | PeopleError::TooManyAttempts(_)
+        | PeopleError::Busy
+        | PeopleError::EmailTaken
+        | PeopleError::NoSuchUser(_)
+        | PeopleError::Organization(_)
+        | PeopleError::AlreadySetUp
+        | PeopleError::Invalid { .. }
+        | PeopleError::NoSuchToken
+        | PeopleError::Hash(_)
+        | PeopleError::File(_) => Problem::Unauthenticated.into(),
+    }
+}

@@ -1,0 +1,358 @@
+//! How an async function becomes a row of the route table: what it takes ([`Call`]) and what it gives ([`Answer`]).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Response, StatusCode};
+use serde::Serialize;
+
+use super::auth::Caller;
+use super::body::FromBody;
+use super::conditional::Tag;
+use super::error::{ApiError, BoxError, Problem, Result};
+use super::idempotency::{Begun, Idempotency};
+use super::query::{FromQuery, Pairs};
+use crate::app::App;
+use crate::model::Id;
+use crate::model::permission::Permission;
+
+/// A response's body: bytes at hand, or a stream (downloads, logs).
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// No bytes.
+pub fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// These bytes.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A response with this value as JSON.
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Result<Response<Body>> {
+    let bytes = serde_json::to_vec(value).map_err(ApiError::internal)?;
+    Ok(json_bytes(status, bytes))
+}
+
+/// A response with bytes that are JSON already.
+pub(super) fn json_bytes(status: StatusCode, bytes: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(full(bytes));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Who may use a row. There is no default: a row without a decision does not compile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody, without a token.
+    Public,
+    /// A caller with this permission.
+    Needs(Permission),
+}
+
+/// What kind of answer a row gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Produces {
+    /// JSON; a client that accepts nothing of the kind gets 406 before anything happens.
+    Json,
+    /// Something else, or nothing.
+    Other,
+}
+
+/// One endpoint.
+pub struct Route {
+    /// GET also answers HEAD.
+    pub method: Method,
+    /// As matchit reads it, without `/v1`.
+    pub path: &'static str,
+    /// Distinct, and never changed: clients see it.
+    pub operation_id: &'static str,
+    /// Who may.
+    pub access: Access,
+    /// One line for the documentation.
+    pub summary: &'static str,
+    /// What comes back.
+    pub produces: Produces,
+    /// Takes an `Idempotency-Key`.
+    pub is_idempotent: bool,
+    pub(super) handler: Handler,
+}
+
+pub(super) type Handler = Box<dyn Fn(RawCall) -> BoxFuture<'static, Result<Response<Body>>> + Send + Sync>;
+
+impl Route {
+    /// The row answers with something else than JSON.
+    pub fn not_json(mut self) -> Self {
+        self.produces = Produces::Other;
+        self
+    }
+
+    /// The row creates something: an `Idempotency-Key` makes repeating it safe (decisions 2). Its handler calls
+    /// [`Idempotency::remember`] in the transaction that creates.
+    pub fn creates(mut self) -> Self {
+        self.is_idempotent = true;
+        self
+    }
+}
+
+/// A row from an async function; its argument says what is read from the request.
+pub(super) fn route<P, Q, B, C, A, F, W>(
+    method: Method,
+    path: &'static str,
+    operation_id: &'static str,
+    access: Access,
+    summary: &'static str,
+    function: F,
+) -> Route
+where
+    P: FromPath,
+    Q: FromQuery,
+    B: FromBody,
+    C: Who,
+    A: Answer,
+    F: Fn(Call<P, Q, B, C>) -> W + Copy + Send + Sync + 'static,
+    W: Future<Output = Result<A>> + Send + 'static,
+{
+    let handler: Handler = Box::new(move |raw: RawCall| {
+        Box::pin(async move {
+            let caller = C::from_caller(raw.caller.clone())?;
+            let parameters = P::from_path(&raw.path)?;
+            let query = Q::from_query(raw.query)?;
+            let (body, digest) = B::from_body(raw.body, &raw.head).await?;
+            let idempotency = match (raw.is_idempotent, &raw.caller) {
+                (true, Some(caller)) => match Idempotency::begin(&raw.app, caller, &raw.head, digest)? {
+                    Begun::First(idempotency) => idempotency,
+                    Begun::Replay(answer) => return Ok(answer),
+                },
+                _ => Idempotency::none(),
+            };
+            let (head, _held_until_answered) = (raw.head.clone(), idempotency.clone());
+            let answer = function(Call { app: raw.app, head: raw.head, caller, path: parameters, query, body, idempotency }).await?;
+            answer.into_response(&head)
+        })
+    });
+    Route { method, path, operation_id, access, summary, produces: Produces::Json, is_idempotent: false, handler }
+}
+
+/// A request as the router hands it to a row.
+pub(super) struct RawCall {
+    pub(super) app: Arc<App>,
+    pub(super) head: Arc<Head>,
+    pub(super) caller: Option<Caller>,
+    /// Decoded path parameters, in the order of the path.
+    pub(super) path: Vec<String>,
+    pub(super) query: Pairs,
+    pub(super) body: Incoming,
+    pub(super) is_idempotent: bool,
+}
+
+/// What every handler may look at besides its own parameters.
+#[derive(Debug)]
+pub struct Head {
+    /// As sent.
+    pub method: Method,
+    /// The path as sent, without the query.
+    pub path: String,
+    /// As sent.
+    pub headers: HeaderMap,
+    /// Also in the answer.
+    pub request_id: String,
+    /// The other end of the connection.
+    pub peer: IpAddr,
+    /// `https://host:port`, the beginning of links to this server.
+    pub base_url: String,
+    /// Came over TLS, or `public_url` says so.
+    pub is_secure: bool,
+}
+
+impl Head {
+    /// A header that is text.
+    pub fn text(&self, name: header::HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// `Prefer: handling=strict` (RFC 7240).
+    pub fn wants_strict(&self) -> bool {
+        self.headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split([',', ';'])).any(
+            |preference| {
+                preference.split_once('=').is_some_and(|(name, value)| {
+                    name.trim().eq_ignore_ascii_case("handling") && value.trim().trim_matches('"').eq_ignore_ascii_case("strict")
+                })
+            },
+        )
+    }
+}
+
+/// A request as a handler sees it: everything is parsed and permitted.
+pub struct Call<P = (), Q = (), B = (), C = Caller> {
+    /// The handles.
+    pub app: Arc<App>,
+    /// Method, headers, request id.
+    pub head: Arc<Head>,
+    /// Who asks. The only way to an organization.
+    pub caller: C,
+    /// Path parameters.
+    pub path: P,
+    /// Query parameters.
+    pub query: Q,
+    /// The body.
+    pub body: B,
+    /// The request's `Idempotency-Key`, for rows that create.
+    pub idempotency: Idempotency,
+}
+
+/// Who a handler takes calls from.
+pub trait Who: Sized + Send + 'static {
+    /// Fails closed: a handler that wants a caller gets none from a public row.
+    fn from_caller(caller: Option<Caller>) -> Result<Self>;
+}
+
+/// Anybody; for rows with [`Access::Public`].
+#[derive(Debug, Clone, Copy)]
+pub struct Anybody;
+
+impl Who for Anybody {
+    fn from_caller(_: Option<Caller>) -> Result<Self> {
+        Ok(Anybody)
+    }
+}
+
+impl Who for Caller {
+    fn from_caller(caller: Option<Caller>) -> Result<Self> {
+        caller.ok_or_else(|| Problem::Unauthenticated.into())
+    }
+}
+
+/// Path parameters. A malformed id cannot exist: 404.
+pub trait FromPath: Sized + Send + 'static {
+    /// From the decoded parameters in the order of the path.
+    fn from_path(parameters: &[String]) -> Result<Self>;
+}
+
+impl FromPath for () {
+    fn from_path(_: &[String]) -> Result<Self> {
+        Ok(())
+    }
+}
+
+impl FromPath for String {
+    fn from_path(parameters: &[String]) -> Result<Self> {
+        parameters.first().cloned().ok_or_else(|| Problem::NotFound.into())
+    }
+}
+
+impl<R: 'static> FromPath for Id<R> {
+    fn from_path(parameters: &[String]) -> Result<Self> {
+        parameters.first().and_then(|text| text.parse().ok()).ok_or_else(|| Problem::NotFound.into())
+    }
+}
+
+impl<R: 'static, S: 'static> FromPath for (Id<R>, Id<S>) {
+    fn from_path(parameters: &[String]) -> Result<Self> {
+        let first = Id::from_path(parameters)?;
+        let second = Id::from_path(parameters.get(1..).unwrap_or_default())?;
+        Ok((first, second))
+    }
+}
+
+/// What a handler gives.
+pub trait Answer: Send {
+    /// The response; security headers, request id and the rest are added by the router.
+    fn into_response(self, head: &Head) -> Result<Response<Body>>;
+}
+
+/// 200 with a value.
+pub struct Ok200<T>(pub T);
+
+/// 200 with a single resource and its `ETag`; 304 when the client has it already.
+pub struct Resource<T> {
+    /// What is shown.
+    pub value: T,
+    /// Counts the changes that a client may have made; see [`Tag`].
+    pub version: u64,
+}
+
+/// 202 with what was accepted.
+pub struct Accepted<T>(pub T);
+
+/// 204.
+pub struct NoContent;
+
+/// 201 with `Location` and the full resource. The bytes are made before the transaction that creates the resource, so
+/// that [`Idempotency::remember`] can keep exactly what is sent.
+#[derive(Debug, Clone)]
+pub struct Created {
+    pub(super) location: String,
+    pub(super) etag: Option<String>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Created {
+    /// A new resource under `/v1` + `path`.
+    pub fn new(path: &str, value: &impl Serialize, version: Option<u64>) -> Result<Self> {
+        let body = serde_json::to_vec(value).map_err(ApiError::internal)?;
+        let etag = version.map(|version| Tag::new(version, &body).to_string());
+        Ok(Created { location: format!("/v1{path}"), etag, body })
+    }
+}
+
+impl<T: Serialize + Send> Answer for Ok200<T> {
+    fn into_response(self, _: &Head) -> Result<Response<Body>> {
+        json(StatusCode::OK, &self.0)
+    }
+}
+
+impl<T: Serialize + Send> Answer for Accepted<T> {
+    fn into_response(self, _: &Head) -> Result<Response<Body>> {
+        json(StatusCode::ACCEPTED, &self.0)
+    }
+}
+
+impl Answer for NoContent {
+    fn into_response(self, _: &Head) -> Result<Response<Body>> {
+        let mut response = Response::new(empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        Ok(response)
+    }
+}
+
+impl Answer for Created {
+    fn into_response(self, _: &Head) -> Result<Response<Body>> {
+        let mut response = json_bytes(StatusCode::CREATED, self.body);
+        response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&self.location).map_err(ApiError::internal)?);
+        if let Some(etag) = self.etag {
+            response.headers_mut().insert(header::ETAG, HeaderValue::from_str(&etag).map_err(ApiError::internal)?);
+        }
+        Ok(response)
+    }
+}
+
+impl<T: Serialize + Send> Answer for Resource<T> {
+    fn into_response(self, head: &Head) -> Result<Response<Body>> {
+        let body = serde_json::to_vec(&self.value).map_err(ApiError::internal)?;
+        let tag = Tag::new(self.version, &body);
+        let mut response = if matches!(head.method, Method::GET | Method::HEAD) && tag.is_known_to(&head.headers) {
+            let mut response = Response::new(empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        } else {
+            json_bytes(StatusCode::OK, body)
+        };
+        response.headers_mut().insert(header::ETAG, HeaderValue::from_str(&tag.to_string()).map_err(ApiError::internal)?);
+        Ok(response)
+    }
+}
+
+impl Answer for Response<Body> {
+    fn into_response(self, _: &Head) -> Result<Response<Body>> {
+        Ok(self)
+    }
+}

@@ -1,0 +1,79 @@
+//! People's problems as the API tells them, and the shapes that several rows show.
+
+use serde::Serialize;
+
+use super::error::{ApiError, Problem};
+use crate::model::organization::PLAN;
+use crate::model::permission::Role;
+use crate::model::validation::InvalidCode;
+use crate::model::{Id, Organization, User};
+use crate::people::PeopleError;
+
+impl From<PeopleError> for ApiError {
+    /// For rows that make or change people and tokens; refusals of a bearer are `auth`'s.
+    fn from(error: PeopleError) -> Self {
+        match error {
+            PeopleError::Unknown => ApiError::new(Problem::Unauthenticated, "E-mail address and password do not belong together."),
+            PeopleError::Expired => Problem::TokenExpired.into(),
+            PeopleError::Revoked => Problem::TokenRevoked.into(),
+            PeopleError::TooManyAttempts(seconds) => {
+                let message = "Too many failed logins for this account from this address; wait as long as `Retry-After` says.";
+                ApiError::new(Problem::RateLimited, message).retry_after(seconds)
+            }
+            PeopleError::Busy => ApiError::new(Problem::RateLimited, "Many people are signing in; try again in a moment.").retry_after(1),
+            PeopleError::EmailTaken => ApiError::field("email", InvalidCode::NotAllowed, error.to_string()),
+            PeopleError::Invalid { field, reason } => ApiError::field(field, InvalidCode::InvalidValue, reason),
+            PeopleError::AlreadySetUp | PeopleError::NoSuchToken => Problem::NotFound.into(),
+            PeopleError::NoSuchUser(_) | PeopleError::Organization(_) | PeopleError::Hash(_) | PeopleError::File(_) => {
+                ApiError::internal(error)
+            }
+            PeopleError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// The specification's user.
+#[derive(Serialize)]
+pub(super) struct UserView {
+    id: Id<User>,
+    email: String,
+    name: String,
+}
+
+/// The specification's organization, as `GET /auth/me` shows it.
+#[derive(Serialize)]
+pub(super) struct OrganizationView {
+    id: Id<Organization>,
+    name: String,
+    slug: String,
+    plan: &'static str,
+}
+
+/// The specification's membership.
+#[derive(Serialize)]
+pub(super) struct MembershipView {
+    role: Role,
+}
+
+/// `{ user, organization, membership }`
+#[derive(Serialize)]
+pub(super) struct Identity {
+    user: UserView,
+    organization: OrganizationView,
+    membership: MembershipView,
+}
+
+impl Identity {
+    pub(super) fn new(user: &User, organization: &Organization) -> Self {
+        Identity {
+            user: UserView { id: user.id, email: user.email.clone(), name: user.name.clone() },
+            organization: OrganizationView {
+                id: organization.id,
+                name: organization.name.clone(),
+                slug: organization.slug.clone(),
+                plan: PLAN,
+            },
+            membership: MembershipView { role: user.role },
+        }
+    }
+}

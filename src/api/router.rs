@@ -1,0 +1,343 @@
+//! How a request travels: find the row, identify, authorize, read, run, answer. Each step exists here and only here.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::FutureExt;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Version};
+use percent_encoding::percent_decode_str;
+
+use super::auth;
+use super::endpoint::{self, Body, Head, Produces, RawCall, Route};
+use super::error::{ApiError, Problem, Result};
+use super::query::Pairs;
+use crate::app::App;
+use crate::model::validation::InvalidCode;
+
+/// More headers than any client of ours sends; hyper's own bounds lie above, so that these get the envelope.
+const MAXIMUM_HEADERS: usize = 96;
+/// Bytes of all names and values.
+const MAXIMUM_HEADER_BYTES: usize = 32 * 1024;
+/// Bytes of a path with its query.
+const MAXIMUM_TARGET: usize = 8 * 1024;
+
+/// What a connection adds to its requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Connection {
+    /// The other end.
+    pub peer: IpAddr,
+    /// Over TLS.
+    pub is_tls: bool,
+}
+
+/// Finds rows and runs them.
+pub struct Router {
+    app: Arc<App>,
+    paths: matchit::Router<BTreeMap<&'static str, Route>>,
+}
+
+impl Router {
+    /// Over these rows. An error names a row that contradicts another.
+    pub fn new(app: Arc<App>, routes: Vec<Route>) -> std::result::Result<Self, matchit::InsertError> {
+        let mut rows: BTreeMap<&'static str, BTreeMap<&'static str, Route>> = BTreeMap::new();
+        for route in routes {
+            let method = name_of(&route.method);
+            rows.entry(route.path).or_default().insert(method, route);
+        }
+        let mut paths = matchit::Router::new();
+        for (path, methods) in rows {
+            paths.insert(path, methods)?;
+        }
+        Ok(Router { app, paths })
+    }
+
+    /// Answers one request. Never fails: what goes wrong is an answer too.
+    pub async fn answer(&self, request: Request<Incoming>, connection: Connection) -> Response<Body> {
+        let started = Instant::now();
+        let request_id = request_id(request.headers()).unwrap_or_else(|| self.app.clock.new_id::<()>().to_string());
+        // A body in chunks could be framed differently by a proxy in front (request smuggling): nothing that follows it on
+        // the connection is read as a request.
+        let ends_connection = request.headers().contains_key(header::TRANSFER_ENCODING);
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let mut trace = Trace::default();
+        let result = self.run(request, connection, request_id.clone(), &mut trace).await;
+        let is_body_unread = matches!(&result, Err(error) if matches!(error.problem, Problem::PayloadTooLarge | Problem::RequestTimeout | Problem::HeadersTooLarge));
+        let mut response = result.unwrap_or_else(|error| {
+            note(&error, &request_id);
+            error.into_response(&request_id)
+        });
+        finish(response.headers_mut(), &request_id);
+        if ends_connection || is_body_unread {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        // The query is left out: it may hold a signature.
+        tracing::info!(
+            target: "cookhouse::access",
+            request_id,
+            %method,
+            path = shown(&path),
+            operation = trace.operation.unwrap_or("-"),
+            caller = trace.caller.as_deref().unwrap_or("-"),
+            peer = %connection.peer,
+            status = response.status().as_u16(),
+            milliseconds = started.elapsed().as_secs_f64() * 1000.0,
+            "{} {} {}", method, shown(&path), response.status().as_u16(),
+        );
+        response
+    }
+
+    async fn run(
+        &self,
+        request: Request<Incoming>,
+        connection: Connection,
+        request_id: String,
+        trace: &mut Trace,
+    ) -> Result<Response<Body>> {
+        check_size(&request)?;
+        let (parts, body) = request.into_parts();
+        let host = check_host(parts.version, &parts.headers)?;
+        let path = parts.uri.path().to_owned();
+        let (row, parameters) = self.find(&parts.method, &path)?;
+        let Some(row) = row else { return Ok(options(&self.allowed(&path))) };
+        trace.operation = Some(row.operation_id);
+        if row.produces == Produces::Json && !accepts_json(&parts.headers) {
+            return Err(Problem::NotAcceptable.into());
+        }
+        let (base_url, is_secure) = self.base_url(host, connection.is_tls);
+        let head = Head { method: parts.method, path, headers: parts.headers, request_id, peer: connection.peer, base_url, is_secure };
+        let head = Arc::new(head);
+        let caller = auth::authorize(&self.app, row.access, &head)?;
+        trace.caller = caller.as_ref().map(super::auth::Caller::label);
+        let query = pairs(parts.uri.query().unwrap_or(""))?;
+        let call =
+            RawCall { app: self.app.clone(), head: head.clone(), caller, path: parameters, query, body, is_idempotent: row.is_idempotent };
+        let work = AssertUnwindSafe((row.handler)(call)).catch_unwind();
+        let outcome = if auth::is_safe(&head.method) {
+            work.await
+        } else {
+            // A change that began goes on to its end when the client hangs up.
+            tokio::spawn(work).await.map_err(ApiError::internal)?
+        };
+        outcome.unwrap_or_else(|_| Err(ApiError::internal("a handler panicked")))
+    }
+
+    /// The row, or `None` for OPTIONS, with the decoded path parameters.
+    fn find(&self, method: &Method, path: &str) -> Result<(Option<&Route>, Vec<String>)> {
+        let found = is_plain(path).then(|| self.paths.at(without_version(path)).ok()).flatten().ok_or(Problem::NotFound)?;
+        let parameters = found.params.iter().map(|(_, value)| decode(value)).collect::<Option<Vec<_>>>().ok_or(Problem::NotFound)?;
+        let wanted = if method == Method::HEAD { Method::GET } else { method.clone() };
+        if wanted == Method::OPTIONS {
+            return Ok((None, parameters));
+        }
+        match found.value.get(wanted.as_str()) {
+            Some(row) => Ok((Some(row), parameters)),
+            None => Err(ApiError::from(Problem::MethodNotAllowed).with_header(header::ALLOW, &self.allowed(path))),
+        }
+    }
+
+    fn allowed(&self, path: &str) -> String {
+        let mut methods: Vec<&str> =
+            self.paths.at(without_version(path)).map(|found| found.value.keys().copied().collect()).unwrap_or_default();
+        if methods.contains(&"GET") {
+            methods.push("HEAD");
+        }
+        methods.push("OPTIONS");
+        methods.join(", ")
+    }
+
+    fn base_url(&self, host: Option<String>, is_tls: bool) -> (String, bool) {
+        match (&self.app.settings.public_url, host) {
+            (Some(url), _) => (url.trim_end_matches('/').to_owned(), url.starts_with("https:")),
+            (None, Some(host)) => (format!("{}://{host}", if is_tls { "https" } else { "http" }), is_tls),
+            (None, None) => (String::new(), is_tls),
+        }
+    }
+}
+
+/// What the access log learns on the way.
+#[derive(Default)]
+struct Trace {
+    operation: Option<&'static str>,
+    caller: Option<String>,
+}
+
+fn name_of(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        _ => "DELETE",
+    }
+}
+
+/// `/v1` and the bare host are the same (decisions 1).
+pub(super) fn without_version(path: &str) -> &str {
+    match path.strip_prefix("/v1") {
+        Some(rest) if rest.starts_with('/') => rest,
+        _ => path,
+    }
+}
+
+/// Whether a path can be one of ours. Everything that two readers could take for two things is none: dot segments, empty
+/// segments, encoded separators, backslashes, parameters after a semicolon.
+fn is_plain(path: &str) -> bool {
+    let is_plain_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,=:@".contains(&byte);
+    let lower = path.to_ascii_lowercase();
+    path.starts_with('/')
+        && path.bytes().all(is_plain_byte)
+        && !path.contains("//")
+        && !path.split('/').any(|segment| matches!(segment, "." | ".."))
+        && !["%2f", "%5c", "%00", "%2e", "%25"].iter().any(|hostile| lower.contains(hostile))
+}
+
+/// A path parameter, decoded once.
+fn decode(value: &str) -> Option<String> {
+    let text = percent_decode_str(value).decode_utf8().ok()?;
+    (!text.chars().any(|character| character.is_control() || matches!(character, '/' | '\\'))).then(|| text.into_owned())
+}
+
+/// The decoded pairs of a query.
+fn pairs(query: &str) -> Result<Pairs> {
+    serde_urlencoded::from_str(query).map_err(|error| ApiError::field("query", InvalidCode::InvalidValue, "is not readable").because(error))
+}
+
+fn check_size(request: &Request<Incoming>) -> Result<()> {
+    let bytes: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    if request.headers().len() > MAXIMUM_HEADERS || bytes > MAXIMUM_HEADER_BYTES || target > MAXIMUM_TARGET {
+        return Err(Problem::HeadersTooLarge.into());
+    }
+    Ok(())
+}
+
+/// HTTP/1.1 wants exactly one `Host` (RFC 9112, 3.2).
+fn check_host(version: Version, headers: &HeaderMap) -> Result<Option<String>> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().ok().filter(|host| is_host(host)).map(str::to_owned),
+        (None, _) if version == Version::HTTP_10 => return Ok(None),
+        _ => None,
+    };
+    match host {
+        Some(host) => Ok(Some(host)),
+        None => Err(ApiError::field("Host", InvalidCode::InvalidValue, "must be sent once, as a host name with or without a port")),
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    !host.is_empty() && host.len() <= 255 && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte))
+}
+
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let mut ranges =
+        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).peekable();
+    ranges.peek().is_none()
+        || ranges.any(|range| {
+            let (range, parameters) = range.split_once(';').unwrap_or((range, ""));
+            let is_refused = parameters.split(';').any(|parameter| matches!(parameter.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+            matches!(range.trim().to_ascii_lowercase().as_str(), "" | "*/*" | "application/*" | "application/json") && !is_refused
+        })
+}
+
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get("x-request-id")?.to_str().ok()?;
+    let is_valid = (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:+/=".contains(&byte));
+    is_valid.then(|| id.to_owned())
+}
+
+fn options(allowed: &str) -> Response<Body> {
+    let mut response = Response::new(endpoint::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    if let Ok(allowed) = HeaderValue::from_str(allowed) {
+        response.headers_mut().insert(header::ALLOW, allowed);
+    }
+    response
+}
+
+/// What every answer carries.
+fn finish(headers: &mut HeaderMap, request_id: &str) {
+    const ALWAYS: [(&str, &str); 6] = [
+        ("api-version", "1"),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'; sandbox"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("x-frame-options", "DENY"),
+    ];
+    for (name, value) in ALWAYS {
+        headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if let Ok(id) = HeaderValue::from_str(request_id) {
+        headers.insert(HeaderName::from_static("x-request-id"), id);
+    }
+}
+
+fn note(error: &ApiError, request_id: &str) {
+    let code = error.problem.code();
+    match (&error.cause, error.problem.status().is_server_error()) {
+        (Some(cause), true) => tracing::error!(request_id, code, cause = %cause, "request {request_id} failed: {cause}"),
+        (None, true) => tracing::error!(request_id, code, "request {request_id} failed: {}", error.message),
+        (Some(cause), false) => tracing::debug!(request_id, code, cause = %cause, "request {request_id} refused: {cause}"),
+        (None, false) => {}
+    }
+}
+
+/// A path as the log shows it: bounded, and without characters that a terminal would act on.
+fn shown(path: &str) -> String {
+    path.chars().take(256).map(|character| if character.is_control() { '?' } else { character }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_spellings_of_a_path_are_no_paths_of_ours() {
+        for path in ["/projects", "/v1/projects/abc", "/gitghost/repos/a%20b", "/artifacts/a.tar.gz"] {
+            assert!(is_plain(path), "{path}");
+        }
+        for path in [
+            "projects",
+            "//projects",
+            "/projects//x",
+            "/projects/..",
+            "/./projects",
+            "/projects/%2e%2e/x",
+            "/projects/%2Fx",
+            "/projects/%5cx",
+            "/projects;a=b",
+            "/projects\\x",
+            "/projects/%00",
+            "/projects/%252e",
+            "/pro\u{e4}",
+            "/a b",
+        ] {
+            assert!(!is_plain(path), "{path}");
+        }
+        assert_eq!([without_version("/v1/builds"), without_version("/v1builds"), without_version("/v1")], ["/builds", "/v1builds", "/v1"]);
+    }
+
+    #[test]
+    fn request_ids_are_kept_only_when_harmless() {
+        let mut headers = HeaderMap::new();
+        for (id, kept) in [("abc-123", true), ("", false), ("a b", false), ("<script>", false)] {
+            headers.insert("x-request-id", HeaderValue::from_str(id).unwrap());
+            assert_eq!(request_id(&headers).is_some(), kept, "{id}");
+        }
+    }
+
+    #[test]
+    fn json_is_refused_only_to_those_who_exclude_it() {
+        let accepts = |value: &'static str| accepts_json(&HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(value))]));
+        assert!(accepts("*/*") && accepts("text/html, application/*;q=0.5") && accepts("application/json; charset=utf-8"));
+        assert!(!accepts("text/html") && !accepts("application/json;q=0"));
+        assert!(accepts_json(&HeaderMap::new()));
+    }
+}

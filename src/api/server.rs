@@ -1,0 +1,216 @@
+//! The listener: connections, their limits, and the way they end.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::patient_io::PatientIo;
+use super::router::{Connection, Router};
+use super::tls::{Certificates, TlsError};
+
+/// What the listener needs to know.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Certificate files; `None`: plain HTTP.
+    pub tls: Option<super::tls::Settings>,
+    /// Connections at once.
+    pub maximum_connections: usize,
+    /// Connections at once from one address.
+    pub connections_per_address: usize,
+    /// The longest a request's head may take, and the longest an idle connection is kept.
+    pub header_timeout: Duration,
+    /// The longest a client may take nothing of an answer.
+    pub write_timeout: Duration,
+    /// How long answers under way may still go on after a stop.
+    pub shutdown_grace: Duration,
+}
+
+impl Settings {
+    /// The usual limits on this address.
+    pub fn new(listen: SocketAddr) -> Self {
+        Settings {
+            listen,
+            tls: None,
+            maximum_connections: 1024,
+            connections_per_address: 256,
+            header_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
+            shutdown_grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why the listener did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The address cannot be had.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+    /// The certificate cannot be had.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// A listener that is bound, but takes no connections before [`Server::serve`].
+pub struct Server {
+    settings: Settings,
+    listener: TcpListener,
+    tls: Option<(Arc<Certificates>, TlsAcceptor)>,
+}
+
+impl Server {
+    /// Binds the address and reads the certificate.
+    pub async fn bind(settings: Settings) -> Result<Self, ServerError> {
+        let tls = match settings.tls.clone() {
+            None => None,
+            Some(files) => {
+                let certificates = Certificates::load(files)?;
+                let acceptor = certificates.acceptor()?;
+                Some((certificates, acceptor))
+            }
+        };
+        let listener = TcpListener::bind(settings.listen).await.map_err(|error| ServerError::Listen(settings.listen, error))?;
+        Ok(Server { settings, listener, tls })
+    }
+
+    /// The address with the real port.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap_or(self.settings.listen)
+    }
+
+    /// Takes connections until `stop`, then lets answers under way end.
+    pub async fn serve(self, router: Arc<Router>, stop: CancellationToken) {
+        let Server { settings, listener, tls } = self;
+        let watcher = tls.as_ref().map(|(certificates, _)| tokio::spawn(certificates.clone().watch()));
+        let acceptor = tls.map(|(_, acceptor)| acceptor);
+        let census = Arc::new(Census::default());
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    // Above a limit the connection is closed at once: answering would cost what the limit protects.
+                    let Some(place) = census.admit(peer.ip().to_canonical(), &settings) else { continue };
+                    let (settings, router, stop, acceptor) = (settings.clone(), router.clone(), stop.clone(), acceptor.clone());
+                    connections.spawn(async move {
+                        attend(stream, peer, &settings, router, acceptor, stop).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    // Out of file descriptors, or a connection that was gone before it was taken.
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+        drop(listener);
+        if let Some(watcher) = watcher {
+            watcher.abort();
+        }
+        let drained = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(settings.shutdown_grace, drained).await.is_err() {
+            connections.shutdown().await;
+        }
+    }
+}
+
+async fn attend(
+    stream: TcpStream,
+    peer: SocketAddr,
+    settings: &Settings,
+    router: Arc<Router>,
+    tls: Option<TlsAcceptor>,
+    stop: CancellationToken,
+) {
+    let _ = stream.set_nodelay(true);
+    let connection = Connection { peer: peer.ip().to_canonical(), is_tls: tls.is_some() };
+    let stream = PatientIo::new(stream, settings.write_timeout);
+    match tls {
+        None => converse(stream, connection, settings, router, stop).await,
+        Some(tls) => match tokio::time::timeout(settings.header_timeout, tls.accept(stream)).await {
+            Ok(Ok(stream)) => converse(stream, connection, settings, router, stop).await,
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS with {peer}: {error}"),
+            Err(_) => tracing::debug!(%peer, "TLS with {peer} took too long"),
+        },
+    }
+}
+
+async fn converse<S>(stream: S, connection: Connection, settings: &Settings, router: Arc<Router>, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request| {
+        let router = router.clone();
+        async move { Ok::<_, std::convert::Infallible>(router.answer(request, connection).await) }
+    });
+    // hyper's bounds lie above the router's, whose refusals carry the envelope; what exceeds even these gets a bare 431.
+    let conversation = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(settings.header_timeout)
+        .max_headers(256)
+        .max_buf_size(128 * 1024)
+        .half_close(false)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut conversation = std::pin::pin!(conversation);
+    let result = tokio::select! {
+        result = conversation.as_mut() => result,
+        () = stop.cancelled() => {
+            conversation.as_mut().graceful_shutdown();
+            conversation.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(peer = %connection.peer, %error, "a connection ended: {error}");
+    }
+}
+
+/// Who is connected.
+#[derive(Default)]
+struct Census(Mutex<HashMap<IpAddr, usize>>);
+
+/// One connection's place; given back when it ends.
+struct Place(Arc<Census>, IpAddr);
+
+impl Census {
+    fn admit(self: &Arc<Self>, address: IpAddr, settings: &Settings) -> Option<Place> {
+        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = connections.values().sum();
+        let own = connections.get(&address).copied().unwrap_or(0);
+        if all >= settings.maximum_connections || own >= settings.connections_per_address {
+            tracing::debug!(%address, all, own, "a connection too many was closed");
+            return None;
+        }
+        connections.insert(address, own + 1);
+        Some(Place(self.clone(), address))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut connections = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = connections.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                connections.remove(&self.1);
+            }
+        }
+    }
+}

@@ -1,3 +1,0 @@
-//! The demo's own machines, tried with the real clients.
-
-mod git_server;
