@@ -16,7 +16,9 @@ const MANIFEST_SECTION: &str = "cookhouse:manifest";
 const MANIFEST_LIMIT: usize = 256 * 1024;
 
 fn main() {
-    for path in ["build.rs", "wit", "plugins/Cargo.toml", "plugins/Cargo.lock", "plugins/support", "plugins/custom-deploy", "plugins/githost"] {
+    for path in
+        ["build.rs", "wit", "plugins/Cargo.toml", "plugins/Cargo.lock", "plugins/support", "plugins/custom-deploy", "plugins/githost"]
+    {
         println!("cargo::rerun-if-changed={path}");
     }
     if let Err(sentence) = build() {
@@ -68,7 +70,9 @@ fn component(module: &[u8], manifest: &[u8]) -> Result<Vec<u8>, String> {
         .module(module)
         .and_then(|encoder| encoder.validate(true).encode())
         .map_err(|error| format!("is no component for the worlds in wit/: {error:#}"))?;
-    let DecodedWasm::Component(resolve, world) = wit_component::decode(&component).map_err(|error| format!("cannot be read back: {error:#}"))? else {
+    let DecodedWasm::Component(resolve, world) =
+        wit_component::decode(&component).map_err(|error| format!("cannot be read back: {error:#}"))?
+    else {
         return Err("became a package instead of a component".to_owned());
     };
     for key in resolve.worlds[world].imports.keys() {
@@ -110,7 +114,8 @@ impl Toolchain {
             return Ok(Toolchain::Same);
         }
         let debian = OsString::from("/usr/bin/rustc");
-        let source = printed(&debian, &["--print", "sysroot"]).map(|sysroot| Path::new(&sysroot).join("lib/rustlib/src/rust/library/Cargo.lock"));
+        let source =
+            printed(&debian, &["--print", "sysroot"]).map(|sysroot| Path::new(&sysroot).join("lib/rustlib/src/rust/library/Cargo.lock"));
         let linker = printed(&rustc, &["--print", "sysroot"])
             .map(|sysroot| Path::new(&sysroot).join("lib/rustlib").join(env::var("HOST").unwrap_or_default()).join("bin/rust-lld"));
         match (source, linker) {

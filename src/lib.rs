@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! 5  main · cli · demo               wiring only
-//! 4  appliance · config              builds everything
+//! 4  appliance · config · control    builds everything; orders from the command line
 //! 3  api                             HTTP
 //!    app                             the handles a handler may use
 //! 2  builds                          the life of a build
@@ -50,6 +50,7 @@ pub mod builds;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod control;
 pub mod demo;
 pub mod model;
 pub mod outbound;

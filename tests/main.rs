@@ -2,6 +2,7 @@
 
 mod api;
 mod artifacts;
+mod cli;
 mod config;
 mod platform;
 mod store;

@@ -20,8 +20,7 @@ const FLOORS: &[&[&str]] = &[
 /// What modules of one floor may use of each other, and nothing more.
 const SAME_FLOOR: &[(&str, &[&str])] = &[
     ("clock", &["model"]),
-    ("platform", &["model"]),
-    ("seams", &["model", "platform"]),
+    ("seams", &["model"]),
     ("uproject", &["model"]),
     ("plugins", &["outbound"]),
     ("appliance", &["config", "control"]),
@@ -46,7 +45,7 @@ const ONLY_HERE: &[(&str, &[&str])] = &[
     ("toml", &["config"]),
     ("rustix", &["platform"]),
     ("windows_sys", &["platform"]),
-    ("cap_std", &["plugins"]),
+    ("cap_std", &["platform", "plugins", "artifacts"]),
     ("tracing_subscriber", &["appliance", "cli"]),
 ];
 
@@ -86,6 +85,8 @@ fn relative(path: &Path) -> String {
 
 fn sources() -> Vec<Source> {
     let paths = files(&root().join("src")).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    // Unit tests that outgrew the foot of their file.
+    let paths = paths.filter(|path| path.file_name().is_some_and(|name| name != "tests.rs"));
     let sources: Vec<Source> = paths
         .map(|path| {
             let name = relative(&path);

@@ -2,7 +2,6 @@
 
 pub mod diagnostics;
 pub mod engines;
-pub mod executor;
 pub mod lifecycle;
 pub mod uat;
 pub mod verdict;

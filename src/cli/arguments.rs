@@ -40,6 +40,12 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Make an account, or a new password for one
+    #[command(subcommand)]
+    Admin(AdminCommand),
+    /// Make a token for scripts
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Say everything that is wrong with the configuration, without starting anything
     CheckConfig(CheckConfig),
     /// Say which version this is
@@ -55,6 +61,91 @@ pub(crate) struct Where {
     /// The data directory: records, logs, artifacts, workspaces [default: /var/lib/cookhouse]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+}
+
+/// Where a password comes from.
+#[derive(Debug, Args)]
+pub(crate) struct Password {
+    /// Read the password from the first line of this file, or from standard input with - [default: ask for it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+}
+
+const CREATE_ADMIN_HELP: &str = "\
+Examples:
+  cookhouse admin create --data /var/lib/cookhouse --email ada@studio.example
+  cookhouse admin create --data /var/lib/cookhouse --email ada@studio.example \\
+      --organization \"Big Studio\" --password-file /run/secrets/ada
+
+It works while the service is stopped, and through it while it runs; run it as the service's user.";
+
+/// Commands about accounts.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AdminCommand {
+    /// Make an account that may do everything in its organization
+    Create(CreateAdmin),
+    /// Give an account a new password and end its sessions
+    ResetPassword(ResetPassword),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CREATE_ADMIN_HELP)]
+pub(crate) struct CreateAdmin {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    /// Its e-mail address
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) email: String,
+    /// What the person is called [default: the e-mail address before the @]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Make a new organization of this name [default: the only one there is]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) organization: Option<String>,
+    #[command(flatten)]
+    pub(crate) password: Password,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResetPassword {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    /// Its e-mail address
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) email: String,
+    #[command(flatten)]
+    pub(crate) password: Password,
+}
+
+const CREATE_TOKEN_HELP: &str = "\
+Examples:
+  TOKEN=$(cookhouse token create --data /var/lib/cookhouse --email ada@studio.example \\
+      --name \"nightly script\" --scopes trigger,read)
+
+Scopes: read (see everything the account sees), trigger (start builds and see those), write
+(includes both), admin (everything). The token alone goes to standard output, and only once.";
+
+/// Commands about tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token of an account and print it
+    Create(CreateToken),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CREATE_TOKEN_HELP)]
+pub(crate) struct CreateToken {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    /// Whose token it is
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) email: String,
+    /// What it is for
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
+    /// What it may do
+    #[arg(long, value_name = "SCOPES", value_delimiter = ',', required = true)]
+    pub(crate) scopes: Vec<String>,
 }
 
 const CHECK_CONFIG_HELP: &str = "\

@@ -3,6 +3,9 @@
 mod arguments;
 mod check_config;
 mod failure;
+mod logging;
+mod people;
+mod serve;
 mod style;
 
 use std::process::ExitCode;
@@ -33,6 +36,8 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Admin(command) => people::admin(command),
+        Command::Token(command) => people::token(command),
         Command::CheckConfig(arguments) => check_config::run(&arguments),
         Command::Version => {
             println!("cookhouse {}", env!("CARGO_PKG_VERSION"));

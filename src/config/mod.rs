@@ -20,6 +20,8 @@ use keys::{KEYS, Key};
 pub use problem::{Place, Problem, Problems};
 use rule::Raw;
 
+use crate::model::Secret;
+
 /// Everything that an administrator decided. Paths are absolute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the keys say what the fields mean, see `keys::KEYS`")]
@@ -38,6 +40,10 @@ pub struct Config {
     pub disk: Disk,
     pub plugins: Plugins,
     pub secret_key_file: Option<PathBuf>,
+    /// `COOKHOUSE_SECRET_KEY`; never in the file.
+    pub secret_key: Option<Secret>,
+    /// Where the service manager put credentials (`CREDENTIALS_DIRECTORY`).
+    pub credentials_directory: Option<PathBuf>,
     pub log: Log,
 }
 
@@ -255,6 +261,9 @@ impl Reading {
 
     fn environment(&mut self, variables: &[(String, String)], base: &Path) {
         let known: Vec<String> = KEYS.iter().map(Key::variable).collect();
+        let value_of = |name: &str| variables.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
+        self.config.secret_key = value_of("COOKHOUSE_SECRET_KEY").map(Secret::new);
+        self.config.credentials_directory = value_of("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         for (name, text) in variables {
             let Some(rest) = name.strip_prefix(keys::PREFIX) else { continue };
             if keys::OTHER_VARIABLES.iter().any(|other| name == other || name.starts_with(&format!("{other}_"))) {

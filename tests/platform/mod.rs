@@ -1,4 +1,3 @@
 //! Processes as the operating system sees them.
 
-mod output;
 mod processes;

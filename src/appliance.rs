@@ -1,1 +1,0 @@
-//! Builds the parts in order, runs them, shuts them down in reverse order.

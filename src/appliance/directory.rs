@@ -1,0 +1,96 @@
+//! The data directory: ours alone, and locked.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+use crate::platform::files::create_private_directory;
+use crate::vault;
+
+use super::StartError;
+
+/// What may lie in a directory that becomes a data directory.
+const HARMLESS: [&str; 3] = ["cookhouse.toml", "secret.key", "lost+found"];
+/// What shows that it is one already.
+const SIGNS: [&str; 2] = ["store.redb", "lock"];
+
+/// Makes the data directory, or takes one that is empty or ours. Its mode becomes private, which would be a nasty
+/// surprise for a directory that somebody named by mistake: that one is refused.
+pub fn prepare(path: &Path) -> Result<(), StartError> {
+    let refused = |message: String| StartError::Directory { path: path.to_owned(), message };
+    let mut strange = None;
+    let mut is_ours = false;
+    match std::fs::read_dir(path) {
+        Ok(entries) => {
+            for entry in entries {
+                let name = entry.map_err(|error| refused(reason(&error)))?.file_name().to_string_lossy().into_owned();
+                is_ours |= SIGNS.contains(&name.as_str());
+                if !HARMLESS.contains(&name.as_str()) {
+                    strange = Some(name);
+                }
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(refused(reason(&error))),
+    }
+    if let (Some(name), false) = (strange, is_ours) {
+        return Err(refused(format!("it holds other things, such as {name:?}; choose an empty directory")));
+    }
+    create_private_directory(path).map_err(|error| refused(reason(&error)))
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "this user may not use it".into(),
+        io::ErrorKind::NotADirectory => "it is not a directory".into(),
+        io::ErrorKind::ReadOnlyFilesystem => "its file system is read-only".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// Where things lie in the data directory.
+pub(super) struct Layout<'a>(pub(super) &'a Path);
+
+impl Layout<'_> {
+    pub(super) fn store(&self) -> PathBuf {
+        self.0.join("store.redb")
+    }
+}
+
+/// Where the key of secrets comes from.
+pub(super) fn vault_settings(config: &Config) -> vault::Settings {
+    vault::Settings {
+        key: config.secret_key.clone(),
+        credentials_directory: config.credentials_directory.clone(),
+        key_file: config.secret_key_file.clone().unwrap_or_else(|| config.data_dir.join("secret.key")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_of_somebody_else_is_left_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let theirs = directory.path().join("theirs");
+        std::fs::create_dir(&theirs).expect("made");
+        std::fs::write(theirs.join("thesis.txt"), "x").expect("written");
+        let before = std::fs::metadata(&theirs).expect("there").permissions();
+        assert!(prepare(&theirs).is_err_and(|error| error.to_string().contains("thesis.txt")));
+        assert_eq!(std::fs::metadata(&theirs).expect("there").permissions(), before);
+        assert!(prepare(&theirs.join("thesis.txt")).is_err());
+    }
+
+    #[test]
+    fn a_new_an_empty_and_a_former_one_are_taken() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let deep = directory.path().join("a/b");
+        prepare(&deep).expect("made");
+        std::fs::write(deep.join("cookhouse.toml"), "").expect("written");
+        prepare(&deep).expect("only a configuration");
+        std::fs::write(deep.join("lock"), "").expect("written");
+        std::fs::create_dir(deep.join("artifacts")).expect("made");
+        prepare(&deep).expect("ours");
+    }
+}
