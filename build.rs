@@ -1,6 +1,8 @@
 //! Builds the bundled plugins (`plugins/`) for WebAssembly, makes components of them and puts them where `include_bytes!` finds
 //! them: `$OUT_DIR/custom-deploy.wasm` and `$OUT_DIR/githost.wasm`, each with its manifest in the custom section
 //! `cookhouse:manifest`. A plain `cargo build` is all it takes; what is missing is named in one sentence with the command that mends it.
+//!
+//! Also lists the fixtures that `cookhouse demo` unpacks, in `$OUT_DIR/demo_files.rs`: an installed binary has no source tree.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,6 +16,8 @@ const TARGET: &str = "wasm32-unknown-unknown";
 const GUESTS: [&str; 2] = ["custom-deploy", "githost"];
 const MANIFEST_SECTION: &str = "cookhouse:manifest";
 const MANIFEST_LIMIT: usize = 256 * 1024;
+/// Directories below `fixtures/` that the demo needs.
+const DEMO: [&str; 3] = ["engines/UE_5.4", "engines/standin", "projects/demo"];
 
 fn main() {
     for path in
@@ -21,7 +25,10 @@ fn main() {
     {
         println!("cargo::rerun-if-changed={path}");
     }
-    if let Err(sentence) = build() {
+    for directory in DEMO {
+        println!("cargo::rerun-if-changed=fixtures/{directory}");
+    }
+    if let Err(sentence) = list_demo_files().and_then(|()| build()) {
         // One directive per line: cargo shows each as an error of this package.
         for line in sentence.lines() {
             println!("cargo::error={line}");
@@ -51,6 +58,29 @@ fn build() -> Result<(), String> {
         fs::write(&file, component).map_err(|error| format!("{} could not be written: {error}", file.display()))?;
     }
     Ok(())
+}
+
+/// Writes an array of (path below `fixtures/`, contents).
+fn list_demo_files() -> Result<(), String> {
+    let fixtures = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("fixtures");
+    let mut files = Vec::new();
+    let mut directories: Vec<PathBuf> = DEMO.iter().map(|name| fixtures.join(name)).collect();
+    while let Some(directory) = directories.pop() {
+        let failed = |error| format!("{} could not be listed: {error}", directory.display());
+        for entry in fs::read_dir(&directory).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.is_dir() { directories.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    let mut list = String::from("[\n");
+    for file in &files {
+        let name = file.strip_prefix(&fixtures).unwrap_or(file).to_string_lossy().replace('\\', "/");
+        list.push_str(&format!("    ({name:?}, include_bytes!({:?})),\n", file.display().to_string()));
+    }
+    list.push_str("]\n");
+    let target = PathBuf::from(variable("OUT_DIR")?).join("demo_files.rs");
+    fs::write(&target, list).map_err(|error| format!("{} could not be written: {error}", target.display()))
 }
 
 /// The plugins' own build directory, outside `OUT_DIR` itself: `cargo build` and `cargo clippy` have an `OUT_DIR` each and share this.

@@ -4,6 +4,9 @@ mod api;
 mod artifacts;
 mod cli;
 mod config;
+mod demo;
+#[cfg(unix)]
+mod engine;
 mod platform;
 mod store;
 mod support;

@@ -43,6 +43,14 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     system::make_private(path)
 }
 
+/// Lets this user start a file as a program. Windows goes by the name's end and needs nothing.
+///
+/// # Errors
+/// What the filesystem says.
+pub fn make_program(path: &Path) -> io::Result<()> {
+    system::make_program(path)
+}
+
 /// Makes sure that `directory` is there and only this user may look into it; parents that are missing are made too.
 /// One that exists gets its mode corrected.
 ///

@@ -144,6 +144,10 @@ pub(super) fn make_private(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o600))
 }
 
+pub(super) fn make_program(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(0o700))
+}
+
 pub(super) fn private(options: &mut OpenOptions) {
     options.mode(0o600);
     never_follow(options);

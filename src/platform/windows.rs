@@ -191,6 +191,10 @@ pub(super) fn sync_directory(_directory: &Path) -> io::Result<()> {
 }
 
 /// Files inherit the rights of the data directory, which the installer sets.
+pub(super) fn make_program(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 pub(super) fn make_private(_path: &Path) -> io::Result<()> {
     Ok(())
 }

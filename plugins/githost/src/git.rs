@@ -5,26 +5,11 @@ use crate::names::{BranchName, CommitName};
 /// Kept between builds of one workspace: what Unreal made there and uses again.
 pub const KEPT_FOLDERS: [&str; 4] = ["Intermediate", "Saved", "Binaries", "DerivedDataCache"];
 
-/// What of `.git` is thrown away before git reads it: the build before could have written there, and each of these can make git
-/// run a program, read another repository or talk to another server.
-pub const DISTRUSTED: [&str; 13] = [
-    ".git/config",
-    ".git/config.worktree",
-    ".git/commondir",
-    ".git/gitdir",
-    ".git/hooks",
-    ".git/info",
-    ".git/modules",
-    ".git/worktrees",
-    ".git/objects/info/alternates",
-    ".git/objects/info/http-alternates",
-    ".git/index.lock",
-    ".git/shallow.lock",
-    ".git/HEAD.lock",
-];
-
-/// Where a branch's tip goes when its commit cannot be fetched by hash.
+/// Names what was fetched, so that the next fetch can say what is there already.
 const FETCHED: &str = "refs/cookhouse/fetched";
+
+/// The repository's address, as the host was told it for this command.
+const REMOTE: &str = "origin";
 
 /// How much history to fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,20 +31,20 @@ fn line<const N: usize>(words: [&str; N]) -> Vec<String> {
 
 /// Makes the repository, or its configuration anew.
 pub fn init() -> Vec<String> {
-    line(["init", "--quiet", "--template=", "--initial-branch=main"])
+    line(["init", "--quiet", "--initial-branch=main"])
 }
 
 /// Fetches exactly one commit.
-pub fn fetch_commit(address: &str, commit: &CommitName, depth: Depth) -> Vec<String> {
-    fetch(address, commit.as_str(), depth)
+pub fn fetch_commit(commit: &CommitName, depth: Depth) -> Vec<String> {
+    fetch(commit.as_str(), depth)
 }
 
 /// Fetches a branch, for servers that give commits by branch only.
-pub fn fetch_branch(address: &str, branch: &BranchName, depth: Depth) -> Vec<String> {
-    fetch(address, &format!("+{}:{FETCHED}", branch.reference()), depth)
+pub fn fetch_branch(branch: &BranchName, depth: Depth) -> Vec<String> {
+    fetch(&branch.reference(), depth)
 }
 
-fn fetch(address: &str, wanted: &str, depth: Depth) -> Vec<String> {
+fn fetch(wanted: &str, depth: Depth) -> Vec<String> {
     let mut line =
         line(["fetch", "--progress", "--force", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--update-shallow"]);
     match depth {
@@ -68,7 +53,7 @@ fn fetch(address: &str, wanted: &str, depth: Depth) -> Vec<String> {
         Depth::Whole { shallow: true } => line.push("--unshallow".to_owned()),
         Depth::Whole { shallow: false } => {}
     }
-    line.extend(["--".to_owned(), address.to_owned(), wanted.to_owned()]);
+    line.extend(["--".to_owned(), REMOTE.to_owned(), format!("+{wanted}:{FETCHED}")]);
     line
 }
 
@@ -128,28 +113,19 @@ pub fn large_files() -> Vec<String> {
     line(["lfs", "pull"])
 }
 
-/// Behind the configuration that `git init` wrote: the large-file filter, which leaves pointers at checkout, and the one server
-/// large files come from. It outranks a `.lfsconfig` in the repository.
-pub fn configuration(lfs_address: &str) -> String {
-    format!(
-        "[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n\tsmudge = git-lfs smudge --skip -- %f\n\tprocess = git-lfs filter-process --skip\n\trequired = true\n\
-         [lfs]\n\turl = \"{lfs_address}\"\n\tlocksverify = false\n\tsetlockablereadonly = false\n[lfs \"{lfs_address}\"]\n\taccess = basic\n"
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Depth, clean, configuration, fetch_branch, fetch_commit};
+    use super::{Depth, clean, fetch_branch, fetch_commit};
     use crate::names::{BranchName, CommitName};
 
     #[test]
     fn values_stand_behind_the_end_of_options() {
         let hash = "a".repeat(40);
         let commit = CommitName::parse(&hash).unwrap();
-        let line = fetch_commit("https://host/a/b.git", &commit, Depth::Newest(1));
-        assert_eq!(line[line.len() - 3..], ["--".to_owned(), "https://host/a/b.git".to_owned(), hash]);
+        let line = fetch_commit(&commit, Depth::Newest(1));
+        assert_eq!(line[line.len() - 3..], ["--".to_owned(), "origin".to_owned(), format!("+{hash}:refs/cookhouse/fetched")]);
         assert!(line.contains(&"--depth=1".to_owned()));
-        let line = fetch_branch("https://host/a/b.git", &BranchName::parse("dev").unwrap(), Depth::Whole { shallow: true });
+        let line = fetch_branch(&BranchName::parse("dev").unwrap(), Depth::Whole { shallow: true });
         assert_eq!(line.last().unwrap(), "+refs/heads/dev:refs/cookhouse/fetched");
         assert!(line.contains(&"--unshallow".to_owned()));
     }
@@ -158,10 +134,5 @@ mod tests {
     fn only_an_incremental_checkout_keeps_folders() {
         assert_eq!(clean(false), ["clean", "-ffdx", "--quiet"]);
         assert_eq!(clean(true).len(), 3 + 8);
-    }
-
-    #[test]
-    fn the_configuration_names_the_large_file_server() {
-        assert!(configuration("https://host/a/b.git/info/lfs").contains("\turl = \"https://host/a/b.git/info/lfs\"\n"));
     }
 }

@@ -287,11 +287,11 @@ mod tests {
 
     #[test]
     fn a_description_keeps_its_message() {
-        let found = revision(b"abc\0Ada L\01700000000\0Title\n\nBody: x\n").unwrap();
+        let found = revision(b"abc\x00Ada L\x001700000000\x00Title\n\nBody: x\n").unwrap();
         assert_eq!((found.id.as_str(), found.author.as_str(), found.message.as_str()), ("abc", "Ada L", "Title\n\nBody: x"));
         assert_eq!(found.time_ms, Some(1_700_000_000_000));
         assert!(revision(b"").is_err());
-        assert!(revision(b"abc\0x").is_err());
+        assert!(revision(b"abc\x00x").is_err());
     }
 
     #[test]

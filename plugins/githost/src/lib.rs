@@ -6,11 +6,14 @@
 //!
 //! # Who guards a checkout
 //!
-//! The server's `git` tool profile clears the environment, silences the machine's configuration, switches off hooks, monitors,
-//! credential helpers, redirects and every transport but http(s), and gives the token only to the origin of `gitBaseUrl`.
-//! This guest passes sub-commands and checked values only, and treats `.git` as hostile, because the build before could
-//! write there: its configuration, hooks, attributes and alternates are removed and made anew before git reads them, and
-//! `lfs.url` is set in them so that a `.lfsconfig` in the repository cannot point elsewhere.
+//! The build before could write anything into the workspace, its `.git` included, and a repository's content is its authors'.
+//!
+//! - The host, before and around every command: only listed sub-commands and options; a cleared environment; no hooks, monitors,
+//!   credential helpers, aliases or filters but Git LFS; no transport but http(s); `.git` reduced to what is harmless; `lfs.url` set
+//!   so that a `.lfsconfig` cannot point elsewhere; the token told to the repository's origin alone, by askpass.
+//! - This guest: values are checked by git's own rules before they stand on a command line, behind an end of options; full
+//!   references and whole hashes only; submodules are not followed; links that lead out are left as they are and named in the log;
+//!   what is checked out is compared with what was asked for; a repository that does not work is made anew, once.
 
 #![deny(missing_docs, unreachable_pub)]
 

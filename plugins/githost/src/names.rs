@@ -29,11 +29,6 @@ impl RepositoryName {
         }
         Ok(RepositoryName(text.to_owned()))
     }
-
-    /// Without the owner.
-    pub fn name(&self) -> &str {
-        self.0.split_once('/').map_or("", |(_, name)| name)
-    }
 }
 
 impl fmt::Display for RepositoryName {

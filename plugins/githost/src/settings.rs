@@ -54,16 +54,6 @@ impl Settings {
     pub fn clone_address(&self, repository: &RepositoryName) -> String {
         format!("{}/{repository}.git", self.git)
     }
-
-    /// The Git LFS endpoint that belongs to the clone address.
-    pub fn lfs_address(&self, repository: &RepositoryName) -> String {
-        format!("{}/info/lfs", self.clone_address(repository))
-    }
-
-    /// The only origin that may be given the token by git.
-    pub fn git_origin(&self) -> &str {
-        self.git.origin()
-    }
 }
 
 fn base(key: &str, text: &str) -> Result<Address, Problem> {
@@ -89,8 +79,6 @@ mod tests {
         let repository = RepositoryName::parse("studio/Game.Project").unwrap();
         assert_eq!(settings.api(), "https://host/api/v3");
         assert_eq!(settings.clone_address(&repository), "https://host:8443/git/studio/Game.Project.git");
-        assert_eq!(settings.lfs_address(&repository), "https://host:8443/git/studio/Game.Project.git/info/lfs");
-        assert_eq!(settings.git_origin(), "https://host:8443");
         assert_eq!(settings.authorization_prefix(), "Bearer ");
     }
 

@@ -3,8 +3,8 @@
 use guest_support::{Code, Problem};
 
 use super::bindings::cookhouse::plugin::log::{self, Level};
-use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
-use super::bindings::cookhouse::plugin::workspaces::{EntryKind, Workspace};
+use super::bindings::cookhouse::plugin::types::Error;
+use super::bindings::cookhouse::plugin::workspaces::{Entry, EntryKind, Workspace};
 use super::bindings::exports::cookhouse::plugin::source_control::{CheckoutOptions, Materialised};
 use super::tool::{Fault, Git};
 use crate::attributes;
@@ -29,15 +29,15 @@ pub(super) fn materialise(
     workspace: &Workspace,
     options: &CheckoutOptions,
 ) -> Result<Materialised, Error> {
-    let job = Job { address: settings.clone_address(repository), lfs_address: settings.lfs_address(repository), branch, commit, options };
-    let mut git = Git::new(settings, workspace);
+    let job = Job { branch, commit, options };
+    let mut git = Git::new(settings.clone_address(repository), workspace);
     say(Level::Info, format!("Checking out {repository} at {} ({})", commit.short(), branch.as_str()));
-    let is_fresh = !prepare(&git, &job.lfs_address)?;
+    let is_fresh = !prepare(&git)?;
     let outcome = match job.run(&mut git) {
         Err(Fault::Failed(Failure::Unknown(problem))) if !is_fresh => {
             say(Level::Warn, format!("The repository in the workspace cannot be used, it is made anew: {problem}"));
             workspace.remove(".git", true)?;
-            prepare(&git, &job.lfs_address)?;
+            prepare(&git)?;
             job.run(&mut git)
         }
         other => other,
@@ -48,8 +48,6 @@ pub(super) fn materialise(
 }
 
 struct Job<'a> {
-    address: String,
-    lfs_address: String,
     branch: &'a BranchName,
     commit: &'a CommitName,
     options: &'a CheckoutOptions,
@@ -79,7 +77,7 @@ impl Job<'_> {
         if self.options.history_depth != 0 && git.succeeds(&git::has_commit(self.commit))? {
             return Ok(());
         }
-        match git.transfer(&git::fetch_commit(&self.address, self.commit, depth)) {
+        match git.transfer(&git::fetch_commit(self.commit, depth)) {
             Err(Fault::Failed(Failure::NotByHash(_))) => self.fetch_by_branch(git, depth),
             other => other,
         }
@@ -88,15 +86,15 @@ impl Job<'_> {
     /// For servers that give commits by branch only: the branch's tip, then more of its past until the commit is there.
     fn fetch_by_branch(&self, git: &mut Git<'_>, depth: Depth) -> Result<(), Fault> {
         say(Level::Info, format!("The server does not give this commit by its hash; fetching {}", self.branch.as_str()));
-        git.transfer(&git::fetch_branch(&self.address, self.branch, depth))?;
+        git.transfer(&git::fetch_branch(self.branch, depth))?;
         for count in DEEPER {
             if git.succeeds(&git::has_commit(self.commit))? || !is_shallow(git)? {
                 break;
             }
-            git.transfer(&git::fetch_branch(&self.address, self.branch, Depth::More(count)))?;
+            git.transfer(&git::fetch_branch(self.branch, Depth::More(count)))?;
         }
         if !git.succeeds(&git::has_commit(self.commit))? && is_shallow(git)? {
-            git.transfer(&git::fetch_branch(&self.address, self.branch, Depth::Whole { shallow: true }))?;
+            git.transfer(&git::fetch_branch(self.branch, Depth::Whole { shallow: true }))?;
         }
         if git.succeeds(&git::has_commit(self.commit))? {
             return Ok(());
@@ -128,35 +126,19 @@ impl Job<'_> {
     }
 }
 
-/// Makes the repository, or makes an earlier one safe to use: what is in it may have been written by the build before. Says whether
-/// there was one.
-fn prepare(git: &Git<'_>, lfs_address: &str) -> Result<bool, Error> {
-    let workspace = git.workspace;
-    let existing = match workspace.stat(".git")? {
-        Some(entry) if entry.kind == EntryKind::Directory => true,
-        Some(_) => {
-            workspace.remove(".git", false)?;
-            false
-        }
-        None => false,
-    };
-    if existing {
-        for path in git::DISTRUSTED {
-            match workspace.remove(path, true) {
-                Ok(()) | Err(Error { code: ErrorCode::NotFound, .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
+/// Makes the repository where there is none, and says whether there was one. A build may have put anything in its place: the host
+/// takes away what would redirect or configure git before each command.
+fn prepare(git: &Git<'_>) -> Result<bool, Error> {
+    let is_directory = |entry: Entry| entry.kind == EntryKind::Directory;
+    let existing = git.workspace.stat(".git")?.is_some_and(is_directory);
     match git.run(&git::init()) {
         Ok(()) => {}
         Err(Fault::Failed(Failure::Unknown(_))) if existing => {
-            workspace.remove(".git", true)?;
+            git.workspace.remove(".git", true)?;
             git.run(&git::init())?;
         }
         Err(fault) => return Err(fault.into()),
     }
-    workspace.write(".git/config", git::configuration(lfs_address).as_bytes(), true)?;
     Ok(existing)
 }
 

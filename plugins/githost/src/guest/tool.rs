@@ -11,15 +11,15 @@ use super::bindings::cookhouse::plugin::secrets;
 use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
 use super::bindings::cookhouse::plugin::workspaces::Workspace;
 use crate::git_output::{self, Failure, Line};
-use crate::settings::Settings;
 
 /// Lines of a failed command that are kept for its error.
 const KEPT_LINES: usize = 40;
 
-/// git in one workspace, for one connection.
+/// git in one workspace, for one repository.
 pub(super) struct Git<'a> {
-    pub(super) settings: &'a Settings,
     pub(super) workspace: &'a Workspace,
+    /// Without user or password.
+    address: String,
     /// Bytes that came over the network, as git and git-lfs counted them.
     received: u64,
 }
@@ -52,8 +52,8 @@ impl From<Fault> for Error {
 }
 
 impl<'a> Git<'a> {
-    pub(super) fn new(settings: &'a Settings, workspace: &'a Workspace) -> Self {
-        Git { settings, workspace, received: 0 }
+    pub(super) fn new(address: String, workspace: &'a Workspace) -> Self {
+        Git { workspace, address, received: 0 }
     }
 
     pub(super) fn received(&self) -> u64 {
@@ -66,17 +66,17 @@ impl<'a> Git<'a> {
             invocation.arg(argument);
         }
         invocation.directory(self.workspace, "");
-        invocation.env("GIT_LFS_SKIP_SMUDGE", "1");
         invocation
     }
 
-    /// Gives the command what it needs to sign in: through its environment, to our own askpass helper, for one origin.
+    /// Tells the host the repository's address and the token: the address becomes the remote `origin` of git and of Git LFS for
+    /// this one command, and the token is told to its origin alone.
     fn signed_in(&self, arguments: &[String]) -> Result<Invocation, Error> {
         let invocation = self.invocation(arguments);
-        invocation.env("COOKHOUSE_ASKPASS_ORIGIN", self.settings.git_origin());
-        invocation.env("COOKHOUSE_ASKPASS_USERNAME", "x-access-token");
+        invocation.env("COOKHOUSE_GIT_REMOTE", &self.address);
+        invocation.env("COOKHOUSE_GIT_USERNAME", "x-access-token");
         match secrets::get("token") {
-            Ok(token) => invocation.secret_env("COOKHOUSE_ASKPASS_PASSWORD", &token),
+            Ok(token) => invocation.secret_env("COOKHOUSE_GIT_PASSWORD", &token),
             Err(Error { code: ErrorCode::NotFound, .. }) => {}
             Err(error) => return Err(error),
         }

@@ -35,7 +35,7 @@ impl Web {
 
     /// Asks and reads the answer.
     pub(super) fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> Result<T, Error> {
-        Ok(read(what, &self.send(path, JSON)?)?)
+        read(what, &self.send(path, JSON)?)
     }
 
     /// Asks; the answer is 2xx.
@@ -65,7 +65,7 @@ impl Web {
 
 /// Waits for what [`Web::start`] began.
 pub(super) fn finish<T: DeserializeOwned>(what: &str, exchange: &Exchange) -> Result<T, Error> {
-    Ok(read(what, &accepted(exchange.finish()?)?)?)
+    read(what, &accepted(exchange.finish()?)?)
 }
 
 /// Reads a whole answer.

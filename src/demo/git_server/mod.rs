@@ -1,0 +1,213 @@
+//! A small git host for studios that have none at hand: the demo's source, and the other side of the tests.
+//!
+//! Bare repositories below one directory, `<owner>/<name>.git`, served by git's own `http-backend` over smart HTTP; the
+//! REST endpoints that source-control plugins read, in the shapes that GitHub (`/api/v3`) and Gitea (`/api/v1`) publish, answered
+//! from those repositories; and the Git LFS batch API. Read-only, one token for everything, loopback.
+
+mod answer;
+mod large_files;
+mod repositories;
+mod rest;
+mod rest_shapes;
+mod smart_http;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use hyper::service::service_fn;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use subtle::ConstantTimeEq;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use answer::{Answer, message};
+pub use repositories::{Commit, Repositories};
+
+/// Requests that are remembered.
+const REMEMBERED: usize = 10_000;
+
+/// What a git server needs to know.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Holds `<owner>/<name>.git`.
+    pub directory: PathBuf,
+    /// Opens everything, as a bearer token or as the password of any user.
+    pub token: String,
+    /// Whose the token is.
+    pub account: String,
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Entries of a recursive tree before it is cut short; GitHub cuts at 100,000.
+    pub tree_limit: usize,
+}
+
+impl Settings {
+    /// A server on a free port of the loopback address.
+    pub fn new(directory: impl Into<PathBuf>, token: impl Into<String>) -> Self {
+        Settings {
+            directory: directory.into(),
+            token: token.into(),
+            account: "studio".to_owned(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            tree_limit: 100_000,
+        }
+    }
+}
+
+/// A running git server. It ends when this is dropped.
+#[derive(Debug)]
+pub struct GitServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: Settings,
+    base: String,
+    repositories: Repositories,
+    requests: Mutex<VecDeque<String>>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl GitServer {
+    /// Listens and serves until dropped.
+    pub async fn start(settings: Settings) -> io::Result<Self> {
+        let listener = TcpListener::bind(settings.listen).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            base: format!("http://{address}"),
+            repositories: Repositories::new(&settings.directory),
+            settings,
+            requests: Mutex::default(),
+            bytes: Arc::default(),
+        });
+        let stop = CancellationToken::new();
+        tokio::spawn(stop.clone().run_until_cancelled_owned(accept(listener, shared.clone())));
+        Ok(GitServer { address, shared, stop })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `gitBaseUrl`: clone addresses are `<this>/<owner>/<name>.git`.
+    pub fn git_base_url(&self) -> String {
+        self.shared.base.clone()
+    }
+
+    /// `apiBaseUrl` in GitHub's shape.
+    pub fn api_base_url(&self) -> String {
+        format!("{}/api/v3", self.shared.base)
+    }
+
+    /// `apiBaseUrl` in Gitea's shape.
+    pub fn gitea_base_url(&self) -> String {
+        format!("{}/api/v1", self.shared.base)
+    }
+
+    /// The repositories it serves.
+    pub fn repositories(&self) -> &Repositories {
+        &self.shared.repositories
+    }
+
+    /// `METHOD path?query` of the requests so far, oldest first; of very many the newest.
+    pub fn requests(&self) -> Vec<String> {
+        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Bytes of packs and large files that were sent.
+    pub fn bytes_sent(&self) -> u64 {
+        self.shared.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for GitServer {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Connections end with this future: they live in its set.
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                // Out of descriptors, or the client is gone already: the next one may do better.
+                let Ok((socket, _)) = accepted else {
+                    tokio::task::yield_now().await;
+                    continue;
+                };
+                let shared = shared.clone();
+                connections.spawn(async move {
+                    let service = service_fn(move |request| {
+                        let shared = shared.clone();
+                        async move { Ok::<_, std::convert::Infallible>(shared.answer(request).await) }
+                    });
+                    // A connection that breaks off concerns its client alone.
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .timer(TokioTimer::new())
+                        .serve_connection(TokioIo::new(socket), service)
+                        .await;
+                });
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+impl Shared {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        {
+            let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            if requests.len() == REMEMBERED {
+                requests.pop_front();
+            }
+            requests.push_back(format!("{} {}", request.method(), request.uri()));
+        }
+        let path = request.uri().path().to_owned();
+        if let Some(key) = large_files::key_of(&request) {
+            return large_files::object(self, &path, key).await;
+        }
+        if !self.is_authorized(&request) {
+            let mut refusal = message(StatusCode::UNAUTHORIZED, "Bad credentials");
+            refusal.headers_mut().insert(WWW_AUTHENTICATE, hyper::header::HeaderValue::from_static("Basic realm=\"git\""));
+            return refusal;
+        }
+        if path.starts_with("/api/") {
+            return rest::answer(self, &request).await;
+        }
+        match large_files::batch_repository(&path) {
+            Some(_) => large_files::batch(self, request).await,
+            None => smart_http::answer(self, request).await,
+        }
+    }
+
+    fn is_authorized(&self, request: &Request<Incoming>) -> bool {
+        let Some((scheme, value)) =
+            request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| value.split_once(' '))
+        else {
+            return false;
+        };
+        let is_token = |candidate: &[u8]| bool::from(candidate.ct_eq(self.settings.token.as_bytes()));
+        if scheme.eq_ignore_ascii_case("basic") {
+            let Ok(pair) = BASE64_STANDARD.decode(value.trim()) else { return false };
+            let password = pair.iter().position(|byte| *byte == b':').map(|at| &pair[at + 1..]);
+            return password.is_some_and(is_token);
+        }
+        (scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token")) && is_token(value.trim().as_bytes())
+    }
+}

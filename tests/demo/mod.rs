@@ -1,0 +1,3 @@
+//! The demo's own machines, tried with the real clients.
+
+mod git_server;
