@@ -118,7 +118,7 @@ async fn nothing_opens_without_the_token_and_nothing_can_be_written() {
 }
 
 #[tokio::test]
-async fn the_endpoints_have_the_shapes_of_github() {
+async fn the_endpoints_have_the_shapes_of_api_v3() {
     let studio = studio(3).await;
     let base = studio.server.api_base_url();
     assert_eq!(studio.json(&base, "/user").await["login"], "studio");
@@ -158,9 +158,9 @@ async fn the_endpoints_have_the_shapes_of_github() {
 }
 
 #[tokio::test]
-async fn the_endpoints_have_the_shapes_of_gitea() {
+async fn the_endpoints_have_the_shapes_of_api_v1() {
     let studio = studio(100_000).await;
-    let base = studio.server.gitea_base_url();
+    let base = studio.server.second_api_base_url();
     assert!(studio.json(&base, "/version").await["version"].is_string());
     let branches = studio.json(&base, "/repos/studio/game/branches?limit=10").await;
     assert_eq!(branches[1]["commit"]["author"]["name"], "Ada");

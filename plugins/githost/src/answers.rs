@@ -168,7 +168,7 @@ mod tests {
     const HASH: &str = "7fd1a60b01f91b314f59955a4e4d4e80d8edf11d";
 
     #[test]
-    fn a_branch_of_github_in_a_list_has_a_hash_alone() {
+    fn a_branch_in_a_list_of_api_v3_has_a_hash_alone() {
         let list: Vec<Branch> =
             parse("branches", format!(r#"[{{"name":"main","commit":{{"sha":"{HASH}","url":"x"}},"protected":false}}]"#).as_bytes())
                 .unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_of_github_has_its_facts_inside() {
+    fn a_commit_of_api_v3_has_its_facts_inside() {
         let text = format!(
             r#"{{"sha":"{HASH}","author":{{"login":"octocat","id":1}},"commit":{{"message":"Fix all\n\nreally","author":{{"name":"Mona","email":"m@x","date":"2012-03-06T15:06:50-08:00"}}}}}}"#
         );
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_of_gitea_has_everything() {
+    fn a_branch_of_api_v1_has_everything() {
         let text = format!(
             r#"{{"name":"dev","commit":{{"id":"{HASH}","message":"m\n","url":"x","author":{{"name":"Ada","email":"a@x","username":"ada"}},"timestamp":"2024-02-29T00:00:00Z"}}}}"#
         );

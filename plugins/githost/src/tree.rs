@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_and_empty_trees_of_gitea_are_read() {
+    fn pages_and_empty_trees_of_api_v1_are_read() {
         let summary = read(&br#"{"sha":"x","tree":null,"truncated":false,"page":1,"total_count":0}"#[..], |_| {}).unwrap();
         assert_eq!(summary, Summary { truncated: false, entries: 0, total: Some(0) });
     }

@@ -114,7 +114,7 @@ impl GitServer {
     }
 
     /// `apiBaseUrl` in Gitea's shape.
-    pub fn gitea_base_url(&self) -> String {
+    pub fn second_api_base_url(&self) -> String {
         format!("{}/api/v1", self.shared.base)
     }
 

@@ -6,7 +6,7 @@ use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
 use super::bindings::exports::cookhouse::plugin::source_control::{
     Branch, BranchPage, Features, PageRequest, Repository, RepositoryPage, Revision, Server,
 };
-use super::web::{self, Web, finish, is_status};
+use super::web::{self, JSON, Web, finish, is_status};
 use crate::answers::{self, Commit, User, Version};
 use crate::endpoints;
 use crate::names::{BranchName, CommitName, RepositoryName};
@@ -28,11 +28,11 @@ pub(super) fn check(web: &Web) -> Result<Server, Error> {
         Err(error) => return Err(error),
     };
     let enterprise = response.header("x-github-enterprise-version");
-    let is_github = response.header("x-github-media-type").is_some();
+    let is_original = response.header("x-github-media-type").is_some();
     let user: User = web::read("user", &response)?;
     let (product, version) = match enterprise {
         Some(version) => ("GitHub Enterprise Server".to_owned(), version),
-        None if is_github => ("GitHub".to_owned(), String::new()),
+        None if is_original => ("GitHub".to_owned(), String::new()),
         None => match web.get::<Version>("version", endpoints::VERSION) {
             Ok(Version { version }) if version.contains("+gitea") => ("Forgejo".to_owned(), version),
             Ok(Version { version }) => ("Gitea".to_owned(), version),
@@ -45,7 +45,7 @@ pub(super) fn check(web: &Web) -> Result<Server, Error> {
 
 pub(super) fn list_repositories(web: &Web, page: &PageRequest) -> Result<RepositoryPage, Error> {
     let position = Position::from_cursor(page.cursor.as_deref(), page.limit)?;
-    let response = web.send(&endpoints::repositories(position), "application/vnd.github+json")?;
+    let response = web.send(&endpoints::repositories(position), JSON)?;
     let link = response.header("link");
     let found: Vec<answers::Repository> = web::read("repositories", &response)?;
     let next_cursor = has_next(link.as_deref(), found.len(), position.size).then(|| position.next_page().to_cursor());
@@ -75,7 +75,7 @@ pub(super) fn list_branches(web: &Web, repository: &RepositoryName, query: Optio
             next = Some(position);
             break;
         }
-        let response = web.send(&endpoints::branches(repository, position), "application/vnd.github+json")?;
+        let response = web.send(&endpoints::branches(repository, position), JSON)?;
         let link = response.header("link");
         let branches: Vec<answers::Branch> = web::read("branches", &response)?;
         let count = branches.len();

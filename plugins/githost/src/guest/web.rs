@@ -19,7 +19,8 @@ const REFUSAL_LIMIT: usize = 16 << 10;
 const REDIRECTS: u8 = 3;
 const CHUNK: u32 = 256 << 10;
 
-const JSON: &str = "application/vnd.github+json";
+/// Objects as the API has them.
+pub(super) const JSON: &str = "application/vnd.github+json";
 /// A file's bytes instead of an object around them.
 pub(super) const RAW: &str = "application/vnd.github.raw+json";
 
