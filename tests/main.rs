@@ -7,6 +7,7 @@ mod config;
 mod demo;
 #[cfg(unix)]
 mod engine;
+mod logs;
 mod platform;
 mod store;
 mod support;

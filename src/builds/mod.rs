@@ -3,5 +3,6 @@
 pub mod diagnostics;
 pub mod engines;
 pub mod lifecycle;
+pub mod logs;
 pub mod uat;
 pub mod verdict;

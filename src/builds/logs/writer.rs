@@ -1,0 +1,141 @@
+//! Writing to a build's log.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::frame::NewLine;
+use super::lines::Lines;
+use super::masker::Masker;
+use super::{Live, LogError};
+use crate::clock::Clock;
+use crate::model::Timestamp;
+use crate::model::log::LogStream;
+use crate::seams::LogSink;
+
+/// Progress of one phase is told this often.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// A handle for writing to one log; clones write to the same one. When the last is dropped, what was written is stored and the
+/// log is closed. What is not yet a whole line is kept back until it is, or until [`LogWriter::end_lines`].
+#[derive(Clone)]
+pub struct LogWriter {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    live: Arc<Live>,
+    clock: Arc<Clock>,
+    intake: Mutex<Intake>,
+}
+
+#[derive(Default)]
+struct Intake {
+    masker: Masker,
+    stdout: Lines,
+    stderr: Lines,
+    progress: Option<(String, Timestamp)>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.end_lines();
+        self.live.queue.close();
+    }
+}
+
+impl Inner {
+    fn intake(&self) -> MutexGuard<'_, Intake> {
+        self.intake.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end_lines(&self) {
+        let mut intake = self.intake();
+        let Intake { masker, stdout, stderr, .. } = &mut *intake;
+        stdout.finish(masker, &mut |text| self.put(LogStream::Stdout, text));
+        stderr.finish(masker, &mut |text| self.put(LogStream::Stderr, text));
+    }
+
+    fn put(&self, stream: LogStream, text: String) {
+        self.live.queue.put(NewLine { at: self.clock.now(), stream, text });
+    }
+}
+
+impl LogWriter {
+    pub(super) fn new(live: Arc<Live>, clock: Arc<Clock>) -> Self {
+        LogWriter { inner: Arc::new(Inner { live, clock, intake: Mutex::default() }) }
+    }
+
+    /// Bytes as a program printed them, cut anywhere. Waits when the disk does not keep up, so that nothing is lost and the
+    /// program is slowed down instead.
+    pub async fn output(&self, stream: LogStream, bytes: &[u8]) {
+        self.inner.live.queue.has_room().await;
+        let mut intake = self.inner.intake();
+        let Intake { masker, stdout, stderr, .. } = &mut *intake;
+        let mut put = |text| self.inner.put(stream, text);
+        match stream {
+            LogStream::Stdout => stdout.push(bytes, masker, &mut put),
+            LogStream::Stderr => stderr.push(bytes, masker, &mut put),
+            LogStream::System => whole(bytes, masker, &mut put),
+        }
+    }
+
+    /// A line of the service itself.
+    pub fn system(&self, text: &str) {
+        self.line(LogStream::System, text);
+    }
+
+    /// Ends lines that were begun on stdout and stderr: their program has ended.
+    pub fn end_lines(&self) {
+        self.inner.end_lines();
+    }
+
+    /// Waits until everything written before is on disk and shown. An error says that something could not be stored since
+    /// the log was opened; what could be is there.
+    pub async fn flush(&self) -> Result<(), LogError> {
+        let count = self.inner.live.queue.count();
+        self.inner.live.settled(count).await
+    }
+}
+
+impl LogSink for LogWriter {
+    fn line(&self, stream: LogStream, text: &str) {
+        let intake = self.inner.intake();
+        whole(text.as_bytes(), &intake.masker, &mut |text| self.inner.put(stream, text));
+    }
+
+    fn mask(&self, secret: &str) {
+        self.inner.intake().masker.add(secret);
+    }
+
+    fn progress(&self, phase: &str, done: u64, total: Option<u64>) {
+        let now = self.inner.clock.now();
+        {
+            let mut intake = self.inner.intake();
+            let is_due = match &intake.progress {
+                Some((last, at)) => last != phase || now.since(*at) >= PROGRESS.as_millis() as u64,
+                None => true,
+            };
+            if !is_due {
+                return;
+            }
+            intake.progress = Some((phase.to_owned(), now));
+        }
+        match total {
+            Some(total) if total > 0 => {
+                let percent = u128::from(done.min(total)) * 100 / u128::from(total);
+                self.system(&format!("{phase}: {percent} % ({done} of {total})"));
+            }
+            _ => self.system(&format!("{phase}: {done}")),
+        }
+    }
+}
+
+/// Complete lines, independent of what is begun on any stream.
+fn whole(bytes: &[u8], masker: &Masker, put: &mut dyn FnMut(String)) {
+    let mut lines = Lines::default();
+    lines.push(bytes, masker, put);
+    if bytes.is_empty() {
+        put(String::new());
+    }
+    lines.finish(masker, put);
+}
