@@ -1,6 +1,8 @@
 //! The traits between floors: what the life of a build asks of plugins and of the machine, in the model's words.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::model::deploy::DeployFailureCode;
 use crate::model::log::LogStream;
 use crate::model::{Id, Organization, Secret};
+use crate::platform::process::{ExitStatus, ProcessIdentity};
+use crate::platform::running::OutputLine;
 
 /// Where a call writes what people should see. Implementations mask known secrets before anything is kept.
 pub trait LogSink: Send + Sync {
@@ -299,4 +303,38 @@ pub struct DeployProblem {
     pub http_status: Option<u16>,
     /// For people; secrets are masked.
     pub message: String,
+}
+
+/// Runs build commands.
+pub trait Executor: Send + Sync {
+    /// Starts one. The error is the operating system's: no such program, not executable, too many processes.
+    fn start<'a>(&'a self, command: BuildCommand) -> BoxFuture<'a, io::Result<Box<dyn RunningCommand>>>;
+}
+
+/// A build command that was started: read its lines to their end, then ask for its status. Dropping it ends it with
+/// everything it started.
+pub trait RunningCommand: Send {
+    /// Who it is, where it is a process of this machine.
+    fn identity(&self) -> Option<ProcessIdentity>;
+    /// The next lines in order; nothing when it has ended and all was read. May be cancelled without losing a line.
+    fn lines(&mut self) -> BoxFuture<'_, Option<Vec<OutputLine>>>;
+    /// Makes it end within `grace`, in the background: go on reading lines. A second call can shorten the grace.
+    fn end(&mut self, grace: Duration);
+    /// Waits for its end. What it started is gone then.
+    fn status(&mut self) -> BoxFuture<'_, io::Result<ExitStatus>>;
+}
+
+/// What to run.
+#[derive(Clone)]
+pub struct BuildCommand {
+    /// An absolute path.
+    pub program: PathBuf,
+    /// Without the program itself, and without secrets.
+    pub args: Vec<OsString>,
+    /// The complete environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The working directory.
+    pub directory: PathBuf,
+    /// See [`CallContext::process_marker`].
+    pub marker: String,
 }

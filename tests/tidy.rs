@@ -20,7 +20,8 @@ const FLOORS: &[&[&str]] = &[
 /// What modules of one floor may use of each other, and nothing more.
 const SAME_FLOOR: &[(&str, &[&str])] = &[
     ("clock", &["model"]),
-    ("seams", &["model"]),
+    ("platform", &["model"]),
+    ("seams", &["model", "platform"]),
     ("uproject", &["model"]),
     ("plugins", &["outbound"]),
     ("appliance", &["config", "control"]),

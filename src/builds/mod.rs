@@ -2,6 +2,7 @@
 
 pub mod diagnostics;
 pub mod engines;
+pub mod executor;
 pub mod lifecycle;
 pub mod logs;
 pub mod uat;

@@ -4,6 +4,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `process.rs` | start a program, hear it, end it with everything it started |
+//! | `running.rs`, `lines.rs` | a started program whose output comes as lines |
 //! | `files.rs`, `lock.rs` | private files, renames that never replace, syncing, free space, one server per data directory |
 //! | `signals.rs` | being asked to stop |
 //! | `unix.rs`, `windows.rs` | the two halves behind the faces above |
@@ -11,8 +12,10 @@
 //! | `other_processes.rs` | what is left of that on other Unix systems |
 
 pub mod files;
+pub mod lines;
 pub mod lock;
 pub mod process;
+pub mod running;
 pub mod signals;
 pub mod tree;
 

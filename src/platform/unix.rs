@@ -185,7 +185,8 @@ pub(super) fn free_space(path: &Path) -> io::Result<Space> {
     Ok(Space { free_bytes: found.f_bavail.saturating_mul(found.f_frsize), total_bytes: found.f_blocks.saturating_mul(found.f_frsize) })
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::os::fd::AsRawFd;

@@ -1,3 +1,4 @@
 //! Processes as the operating system sees them.
 
+mod output;
 mod processes;
