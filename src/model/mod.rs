@@ -13,6 +13,7 @@ pub mod organization;
 pub mod page;
 pub mod permission;
 pub mod project;
+pub mod revision;
 pub mod secret;
 pub mod timestamp;
 pub mod token;
