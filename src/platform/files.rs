@@ -74,6 +74,25 @@ pub fn create_private_directory(directory: &Path) -> io::Result<()> {
     }
 }
 
+/// Gives this user back what others took away: the right to look into and to empty `directory` and all directories in
+/// it. Links are not followed.
+///
+/// # Errors
+/// What the filesystem says.
+pub fn open_directories(directory: &Path) -> io::Result<()> {
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        system::restrict_directory(&directory)?;
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                waiting.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Renames, but never over something: whoever comes second gets `AlreadyExists`. Durable after [`sync_directory`] of
 /// both parents.
 ///

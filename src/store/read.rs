@@ -143,6 +143,27 @@ pub trait Read: Rows + Sized {
         self.collect(index, key.bytes(), Order::OldestFirst, limit)
     }
 
+    /// Visits the records with this key in an index over the whole host, oldest first. False ends the walk; what comes
+    /// after it is not read.
+    fn for_each_on_host<R: Record>(
+        &self,
+        index: &Index<R>,
+        key: &Key,
+        mut visit: impl FnMut(R) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        debug_assert!(index.scope == super::Scope::Host, "{} belongs to organizations", index.name);
+        self.walk(index.name, &Range::of_prefix(key.bytes()), Order::OldestFirst, &mut |_, value| {
+            let missing = || StoreError::Corrupt { table: index.name, reason: "a row without its record".into() };
+            visit(codec::decode(&self.row(R::TABLE, value)?.ok_or_else(missing)?)?)
+        })
+    }
+
+    /// The ids of the records with this key in an index over the whole host, oldest first.
+    fn ids_on_host<R: Record>(&self, index: &Index<R>, key: &Key) -> Result<Vec<Id<R>>, StoreError> {
+        debug_assert!(index.scope == super::Scope::Host, "{} belongs to organizations", index.name);
+        self.ids(index.name, key.bytes(), None, Order::OldestFirst, usize::MAX)
+    }
+
     /// One page of an organization's records, beginning behind `after`: those with this key in an index, or all.
     fn page<R: Record>(
         &self,
