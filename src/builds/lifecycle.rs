@@ -19,6 +19,9 @@ pub enum LifecycleError {
     /// There is no such build in this organization.
     #[error("there is no such build")]
     NotFound,
+    /// It cannot complete any more: somebody cancelled it before.
+    #[error("the build was cancelled")]
+    CancelRequested,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -50,7 +53,7 @@ pub fn create(tx: &Change, build: Build, setting: &BuildSetting, now: Timestamp)
     }
     let mine = changelist(&build, setting);
     let higher = rivals.iter().filter(|rival| mine.is_some() && changelist(rival, setting) > mine);
-    let winner = higher.max_by_key(|rival| changelist(rival, setting)).map_or(build.id, |rival| rival.id);
+    let winner = higher.max_by_key(|rival| (changelist(rival, setting), rival.id)).map_or(build.id, |rival| rival.id);
     for rival in rivals.into_iter().filter(|rival| rival.id != winner) {
         if rival.status == Status::Running {
             to_end.push(rival.id);
@@ -290,7 +293,7 @@ pub fn note(tx: &Change, organization: Id<Organization>, id: Id<Build>, change: 
 }
 
 /// Finishes a build whose tarball is on disk under its final name. `deployments` is empty when nothing is to be handed
-/// on. A build that is superseded by now stays so; the answer is then `Err(Transition)`, and the tarball is needless.
+/// on. A build that was superseded or cancelled meanwhile does not complete; its tarball is needless then.
 pub fn complete(
     tx: &Change,
     organization: Id<Organization>,
@@ -301,6 +304,9 @@ pub fn complete(
     now: Timestamp,
 ) -> Result<Build, LifecycleError> {
     let build: Build = tx.get(organization, id)?.ok_or(LifecycleError::NotFound)?;
+    if build.status == Status::Running && build.cancel_requested {
+        return Err(LifecycleError::CancelRequested);
+    }
     let mut build = build.moved_to(Status::Complete, now)?;
     close_steps(&mut build, StepStatus::Complete, now);
     build.artifact = Some(artifact);

@@ -26,6 +26,8 @@ pub(super) struct Inner {
     live: Arc<Live>,
     clock: Arc<Clock>,
     intake: Mutex<Intake>,
+    /// Lines that were there before.
+    before: u64,
 }
 
 #[derive(Default)]
@@ -62,7 +64,8 @@ impl Inner {
 
 impl LogWriter {
     pub(super) fn new(live: Arc<Live>, clock: Arc<Clock>) -> Self {
-        LogWriter { inner: Arc::new(Inner { live, clock, intake: Mutex::default() }) }
+        let before = live.shown.borrow().extent.last_seq;
+        LogWriter { inner: Arc::new(Inner { live, clock, intake: Mutex::default(), before }) }
     }
 
     /// Bytes as a program printed them, cut anywhere. Waits when the disk does not keep up, so that nothing is lost and the
@@ -87,6 +90,11 @@ impl LogWriter {
     /// Ends lines that were begun on stdout and stderr: their program has ended.
     pub fn end_lines(&self) {
         self.inner.end_lines();
+    }
+
+    /// The number of the last whole line written so far; the next one has the next, unless somebody else writes as well.
+    pub fn position(&self) -> u64 {
+        self.inner.before + self.inner.live.queue.count()
     }
 
     /// Waits until everything written before is on disk and shown. An error says that something could not be stored since

@@ -1,0 +1,91 @@
+//! From stored connections and settings to what a plugin is called with. The one place that knows under which names
+//! secrets are sealed for plugins.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::model::project::SourceLink;
+use crate::model::{BuildSetting, Id, Organization, Secret};
+use crate::seams::PluginBinding;
+use crate::vault::{Vault, VaultError};
+
+/// The plugin that reaches git hosts.
+pub const GITHOST_PLUGIN: &str = "githost";
+/// The plugin that reaches stream-based servers.
+pub const STREAMVC_PLUGIN: &str = "streamvc";
+/// The plugin behind `uploadBuildUrl`.
+pub const CUSTOM_DEPLOY_PLUGIN: &str = "custom-deploy";
+
+/// The vault's place of a git host's access token.
+pub fn githost_token_place(organization: Id<Organization>) -> String {
+    format!("organization/{organization}/githost/token")
+}
+
+/// The vault's place of a setting's `uploadBuildAuthHeader`.
+pub fn upload_header_place(setting: Id<BuildSetting>) -> String {
+    format!("build_setting/{setting}/uploadBuildAuthHeader")
+}
+
+/// The vault's place of a deploy target's secret. A setting may name a plugin twice, so the entry's number counts.
+pub fn deploy_secret_place(setting: Id<BuildSetting>, entry: usize, name: &str) -> String {
+    format!("build_setting/{setting}/deployTargets/{entry}/{name}")
+}
+
+/// Why a plugin cannot be called on somebody's behalf.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// There is no connection of this kind, or it has no credentials.
+    #[error("the connection is not set up: an administrator has to connect it")]
+    NotConnected,
+    /// The stored secret does not open.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+}
+
+/// How to call the git host of an organization, whatever the connection's status.
+pub fn githost(vault: &Vault, organization: &Organization) -> Result<PluginBinding, ConnectionError> {
+    let connection = organization.githost.as_ref().ok_or(ConnectionError::NotConnected)?;
+    let token = connection.token.as_ref().ok_or(ConnectionError::NotConnected)?;
+    let token = vault.open_sealed(&githost_token_place(organization.id), token)?;
+    Ok(PluginBinding {
+        plugin: GITHOST_PLUGIN.into(),
+        organization: organization.id,
+        config: json!({"mode": "token", "apiBaseUrl": connection.api_base_url, "gitBaseUrl": connection.git_base_url}),
+        secrets: BTreeMap::from([("token".to_owned(), token)]),
+    })
+}
+
+/// How to call the server that holds a project's code, and what the plugin knows the codebase by.
+pub fn source<'a>(vault: &Vault, organization: &Organization, link: &'a SourceLink) -> Result<(PluginBinding, &'a str), ConnectionError> {
+    match link {
+        SourceLink::Githost { repo_full_name, .. } => Ok((githost(vault, organization)?, repo_full_name)),
+        SourceLink::Streamvc { .. } => Err(ConnectionError::NotConnected),
+    }
+}
+
+/// Names of the plugins that a setting's artifact is handed to, in order.
+pub fn deploy_plugins(setting: &BuildSetting) -> Vec<String> {
+    let custom = setting.upload_build_url.as_ref().map(|_| CUSTOM_DEPLOY_PLUGIN.to_owned());
+    custom.into_iter().chain(setting.deploy_targets.iter().map(|target| target.plugin.clone())).collect()
+}
+
+/// How to call each of [`deploy_plugins`], in the same order; opened one by one, so that a secret that does not open
+/// fails its own target only.
+pub fn deploy_bindings(vault: &Vault, setting: &BuildSetting) -> Vec<Result<PluginBinding, ConnectionError>> {
+    let binding =
+        |plugin: &str, config, secrets| PluginBinding { plugin: plugin.into(), organization: setting.organization_id, config, secrets };
+    let custom = setting.upload_build_url.as_ref().map(|url| {
+        let header = setting.upload_build_auth_header.as_ref();
+        let header = header.map(|sealed| vault.open_sealed(&upload_header_place(setting.id), sealed)).transpose()?;
+        let secrets: BTreeMap<String, Secret> = header.map(|header| ("authorization".to_owned(), header)).into_iter().collect();
+        Ok(binding(CUSTOM_DEPLOY_PLUGIN, json!({ "url": url }), secrets))
+    });
+    let further = setting.deploy_targets.iter().enumerate().map(|(entry, target)| {
+        let open =
+            |(name, sealed): (&String, _)| Ok((name.clone(), vault.open_sealed(&deploy_secret_place(setting.id, entry, name), sealed)?));
+        let secrets: Result<BTreeMap<String, Secret>, ConnectionError> = target.secrets.iter().map(open).collect();
+        Ok(binding(&target.plugin, target.config.clone(), secrets?))
+    });
+    custom.into_iter().chain(further).collect()
+}

@@ -1,0 +1,92 @@
+//! Step 1: exactly one revision of the code into the workspace.
+
+use super::connections::{self, ConnectionError};
+use super::run::{Job, failure};
+use crate::model::build::{Failure, FailureCode, StepName};
+use crate::model::project::SourceLink;
+use crate::seams::{Revision, SourceError, SourceProblem};
+
+/// Longest first line of a commit's message that is kept, in characters.
+const LONGEST_MESSAGE: usize = 500;
+
+impl Job {
+    /// Resolves the revision, notes it on the build, and brings the workspace to it.
+    pub(super) async fn sync(&self) -> Result<(), Failure> {
+        let build = &self.claimed.build;
+        let connection = connections::source(&self.builds.0.parts.vault, &self.claimed.organization, &self.claimed.project.source);
+        let (binding, repository) = connection.map_err(|error| match error {
+            ConnectionError::NotConnected => failure(
+                FailureCode::IntegrationDisconnected,
+                StepName::Sync,
+                "The connection to the source control is not set up. An administrator has to connect it.".into(),
+            ),
+            ConnectionError::Vault(error) => failure(FailureCode::SourceUnavailable, StepName::Sync, sentence(&error.to_string())),
+        })?;
+        let source = &self.builds.0.parts.source_control;
+        let call = || self.call("sync");
+        let resolved = match &build.requested_revision {
+            Some(revision) => source.describe_revision(&binding, repository, revision, call()).await,
+            None => source.resolve_head(&binding, repository, &build.branch, call()).await,
+        };
+        let revision = resolved.map_err(|error| self.source_failure(&error))?;
+        let first_line: String = revision.message.lines().next().unwrap_or_default().chars().take(LONGEST_MESSAGE).collect();
+        let is_stream = matches!(self.claimed.project.source, SourceLink::Streamvc { .. });
+        self.notes.revision(revision.id.clone(), first_line.clone(), is_stream);
+        self.say(&format!("Syncing {repository} at {} ({}): {first_line}", revision.id, build.branch));
+        self.materialise(&binding, repository, &revision).await
+    }
+
+    async fn materialise(&self, binding: &crate::seams::PluginBinding, repository: &str, revision: &Revision) -> Result<(), Failure> {
+        let (workspace, wants_clean) = (self.workspace.clone(), self.claimed.setting.clean_build);
+        let is_incremental = self.on_disk(StepName::Sync, move || workspace.begin(wants_clean)).await?;
+        let source = &self.builds.0.parts.source_control;
+        let (branch, place) = (&self.claimed.build.branch, self.workspace.source());
+        let outcome = source.materialise(binding, repository, branch, &revision.id, place, is_incremental, self.call("sync")).await;
+        // The mark stays where the sync failed: the next build then begins from an empty directory.
+        let materialised = outcome.map_err(|error| self.source_failure(&error))?;
+        self.say(&format!(
+            "Synced {} files{}",
+            materialised.files,
+            if is_incremental { "; what earlier builds left in the workspace is kept" } else { " into an empty workspace" }
+        ));
+        let (workspace, reusable) = (self.workspace.clone(), materialised.reusable);
+        self.on_disk(StepName::Sync, move || if reusable { workspace.synced() } else { Ok(()) }).await
+    }
+
+    fn source_failure(&self, error: &SourceError) -> Failure {
+        let code = match error.problem {
+            SourceProblem::StorageFull => FailureCode::StorageFull,
+            // The run knows better why it was asked to stop.
+            SourceProblem::Cancelled => FailureCode::Interrupted,
+            SourceProblem::Unauthenticated
+            | SourceProblem::Forbidden
+            | SourceProblem::NotFound
+            | SourceProblem::Invalid
+            | SourceProblem::RateLimited
+            | SourceProblem::Unavailable
+            | SourceProblem::TimedOut
+            | SourceProblem::TooLarge
+            | SourceProblem::Broken => FailureCode::SourceUnavailable,
+        };
+        let build = &self.claimed.build;
+        let message = match (error.problem, error.reason.as_deref()) {
+            (SourceProblem::NotFound, Some("branch")) => format!("The branch {} does not exist.", build.branch),
+            (SourceProblem::NotFound, Some("revision")) => {
+                format!("The revision {} does not exist.", build.requested_revision.as_deref().unwrap_or(&build.branch))
+            }
+            (SourceProblem::NotFound, Some("repository")) => {
+                format!("The repository {} does not exist, or the credentials do not reach it.", self.claimed.project.source.repo_link())
+            }
+            _ => sentence(&error.message),
+        };
+        self.say(&message);
+        failure(code, StepName::Sync, message)
+    }
+}
+
+/// A plugin's words as the end of a sentence of ours.
+fn sentence(message: &str) -> String {
+    let message: String = message.chars().filter(|character| !character.is_control()).take(1000).collect();
+    let message = message.trim().trim_end_matches('.');
+    format!("The code could not be fetched: {message}.")
+}
