@@ -2,6 +2,7 @@
 
 mod api;
 mod artifacts;
+mod builds;
 mod cli;
 mod config;
 mod demo;

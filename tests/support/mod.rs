@@ -4,3 +4,4 @@ pub(crate) mod client;
 pub(crate) mod repositories;
 pub(crate) mod server;
 pub(crate) mod small_disk;
+pub(crate) mod studio;
