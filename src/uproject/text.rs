@@ -22,7 +22,7 @@ pub(super) fn lfs_pointer(bytes: &[u8]) -> Option<LfsPointer> {
     if !POINTER_VERSIONS.contains(&lines.next()?) {
         return None;
     }
-    let mut value = |key: &str| lines.clone().find_map(|line| line.strip_prefix(key)).map(str::trim);
+    let value = |key: &str| lines.clone().find_map(|line| line.strip_prefix(key)).map(str::trim);
     let oid = value("oid sha256:").filter(|oid| oid.len() == 64 && oid.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
     let size = value("size ")?.parse().ok()?;
     Some(LfsPointer { oid: oid.to_owned(), size })
