@@ -3,6 +3,9 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::artifacts::Artifacts;
+use crate::artifacts::signed_url::LinkSigner;
+use crate::builds::logs::Logs;
 use crate::clock::Clock;
 use crate::model::{Id, Organization};
 use crate::people::{People, SetupToken};
@@ -33,6 +36,12 @@ pub struct App {
     pub people: People,
     /// The first start.
     pub setup_token: SetupToken,
+    /// Tarballs.
+    pub artifacts: Artifacts,
+    /// Signed links to them.
+    pub links: LinkSigner,
+    /// Logs of builds.
+    pub logs: Logs,
     /// Git hosts.
     pub source_control: Arc<dyn SourceControl>,
     /// From the configuration.

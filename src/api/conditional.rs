@@ -27,8 +27,7 @@ impl Tag {
 
     /// Whether `If-None-Match` says that the client has exactly this.
     pub(super) fn is_known_to(&self, headers: &HeaderMap) -> bool {
-        let own = self.to_string();
-        tags(headers, header::IF_NONE_MATCH).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == own)
+        is_among(headers, header::IF_NONE_MATCH, &self.to_string())
     }
 }
 
@@ -50,6 +49,16 @@ pub fn check_match(head: &Head, version: u64) -> Result<()> {
         true => Ok(()),
         false => Err(Problem::PreconditionFailed.into()),
     }
+}
+
+/// Whether `If-Match` lets a request for the bytes behind this strong tag through.
+pub(super) fn holds_if_match(headers: &HeaderMap, own: &str) -> bool {
+    !headers.contains_key(header::IF_MATCH) || tags(headers, header::IF_MATCH).any(|tag| tag == "*" || tag == own)
+}
+
+/// Whether a header lists this tag, weak or strong.
+pub(super) fn is_among(headers: &HeaderMap, name: header::HeaderName, own: &str) -> bool {
+    tags(headers, name).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == own)
 }
 
 fn tags(headers: &HeaderMap, name: header::HeaderName) -> impl Iterator<Item = &str> {

@@ -12,8 +12,11 @@
 
 pub mod auth;
 pub mod body;
+mod build_logs;
 pub mod conditional;
+mod content;
 pub mod cursor;
+mod downloads;
 pub mod endpoint;
 pub mod error;
 pub mod idempotency;
@@ -21,6 +24,7 @@ mod meta;
 mod patient_io;
 mod people;
 pub mod query;
+mod range;
 pub mod router;
 pub mod routes;
 pub mod server;

@@ -9,8 +9,8 @@ use super::body::FromBody;
 use super::endpoint::{Access, Answer, Call, FromPath, Route, Who, route};
 use super::error::Result;
 use super::query::FromQuery;
-use super::{meta, sessions, tokens};
-use crate::model::permission::Permission::Own;
+use super::{build_logs, downloads, meta, sessions, tokens};
+use crate::model::permission::Permission::{Own, ReadBuild};
 use Access::{Needs, Public};
 
 /// The route table. What the server serves, what it documents and what the tests try all come from here.
@@ -29,6 +29,9 @@ pub fn routes() -> Vec<Route> {
         post  ("/auth/tokens",          "createToken",      Needs(Own),             "Make a token; it is shown once",                       tokens::create).creates(),
         delete("/auth/tokens/{id}",     "revokeToken",      Needs(Own),             "Revoke a token",                                       tokens::revoke),
         post  ("/auth/tokens/{id}/rotate", "rotateToken",   Needs(Own),             "Give a token a new secret; the old one ends",          tokens::rotate).creates(),
+
+        get   ("/builds/{id}/log",      "getBuildLog",      Needs(ReadBuild),       "Read a build's log as text",                           build_logs::text).not_json(),
+        get   ("/artifacts/{file}",     "downloadArtifact", Public,                 "Download an artifact by its signed link",              downloads::download).not_json(),
     ]
 }
 

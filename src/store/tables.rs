@@ -76,7 +76,8 @@ record!(
         BUILDS_BY_LANE_AND_STATUS,
         BUILDS_PENDING,
         BUILDS_RUNNING,
-        BUILDS_TO_DEPLOY
+        BUILDS_TO_DEPLOY,
+        BUILDS_WITH_ARTIFACT
     ],
     accompanied by lane_and_announcements
 );
@@ -142,6 +143,10 @@ pub const LANES_BY_BRANCH: Index<Lane> = Index::new("lanes_by_branch", |lane| So
 pub const BUILDS_PENDING: Index<Build> = Index::host("builds_pending", |build| (build.status == Status::Pending).then(Key::all));
 /// What occupies executor slots, and what a restart has to deal with: running builds of the whole host.
 pub const BUILDS_RUNNING: Index<Build> = Index::host("builds_running", |build| (build.status == Status::Running).then(Key::all));
+/// A signed link names the build alone, and so does a file on disk: builds whose artifact is there.
+pub const BUILDS_WITH_ARTIFACT: Index<Build> = Index::host("builds_with_artifact", |build| {
+    build.artifact.as_ref().filter(|artifact| artifact.deleted_at.is_none()).map(|_| Key::of_id(build.id))
+});
 /// Builds whose artifact still has to be handed on, or was being handed on when the service ended.
 pub const BUILDS_TO_DEPLOY: Index<Build> = Index::host("builds_to_deploy", |build| {
     use crate::model::deploy::DeployStatus::{InProgress, Pending};

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use cookhouse::api::server::Settings;
 use cookhouse::api::{Router, Server, routes};
 use cookhouse::app::{self, App, KeysInFlight};
+use cookhouse::artifacts::signed_url::LinkSigner;
+use cookhouse::artifacts::{self, Artifacts};
+use cookhouse::builds::logs::{self, Logs};
 use cookhouse::clock::Clock;
 use cookhouse::model::organization::DefaultProjectSettings;
 use cookhouse::model::permission::{Role, Scope};
@@ -59,7 +62,12 @@ impl TestServer {
         let setup_token = SetupToken::new(path);
         let printed = setup_token.prepare(&people).expect("a setup token");
         let host = Arc::new(FakeHost::default());
+        let places = artifacts::Settings { directory: path.join("artifacts"), temporary: path.join("temporary"), largest: 1 << 30 };
+        let logs = logs::Settings { directory: path.join("logs"), limits: logs::Limits::default() };
         let app = Arc::new(App {
+            artifacts: Artifacts::open(&places).expect("artifacts"),
+            links: LinkSigner::new(vault.derive("artifact links")),
+            logs: Logs::open(logs, clock.clone()).expect("logs"),
             store,
             vault: Arc::new(vault),
             clock,

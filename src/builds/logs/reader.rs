@@ -83,25 +83,27 @@ impl LogReader {
     /// reads as empty lines.
     pub async fn text(&self, offset: u64, limit: usize) -> io::Result<Vec<u8>> {
         let reader = self.clone();
-        blocking(move || {
-            let ends = reader.text_length().min(offset.saturating_add(limit as u64));
-            // One segment's text at a time: the memory of a download is that of a segment.
-            let Some((segment, place)) = reader.segment_at(offset, ends) else { return Ok(Vec::new()) };
-            let wanted = offset..ends.min(place.end);
-            let mut text = vec![b'\n'; (wanted.end - wanted.start) as usize];
-            let bytes = segment.read(&reader.directory)?;
-            for frame in frames(&bytes) {
-                let moved = |in_file: u64| in_file - segment.text_offset.min(in_file) + place.start;
-                if moved(frame.text_end()) <= wanted.start {
-                    continue;
-                }
-                for (at, line) in frame.lines() {
-                    copy(&mut text, &wanted, moved(at), line.text.as_bytes());
-                }
+        blocking(move || reader.text_now(offset, limit)).await
+    }
+
+    /// The same, for callers that may wait for the disk themselves.
+    pub fn text_now(&self, offset: u64, limit: usize) -> io::Result<Vec<u8>> {
+        let ends = self.text_length().min(offset.saturating_add(limit as u64));
+        // One segment's text at a time: the memory of a download is that of a segment.
+        let Some((segment, place)) = self.segment_at(offset, ends) else { return Ok(Vec::new()) };
+        let wanted = offset..ends.min(place.end);
+        let mut text = vec![b'\n'; (wanted.end - wanted.start) as usize];
+        let bytes = segment.read(&self.directory)?;
+        for frame in frames(&bytes) {
+            let moved = |in_file: u64| in_file.saturating_sub(segment.text_offset) + place.start;
+            if moved(frame.text_end()) <= wanted.start {
+                continue;
             }
-            Ok(text)
-        })
-        .await
+            for (at, line) in frame.lines() {
+                copy(&mut text, &wanted, moved(at), line.text.as_bytes());
+            }
+        }
+        Ok(text)
     }
 
     /// The segment that holds the byte, and the places of its text in the rendering.
