@@ -1,3 +1,15 @@
 //! The life of a build, with the parts real: store, artifacts, logs, processes and the stand-in engine.
 
+#[cfg(unix)]
+mod deploy;
+#[cfg(unix)]
+mod ending;
+#[cfg(unix)]
+mod failures;
 mod lifecycle;
+#[cfg(unix)]
+mod order;
+#[cfg(unix)]
+mod recovery;
+#[cfg(unix)]
+mod success;

@@ -1,6 +1,8 @@
 //! What tests of the whole system share.
 
 pub(crate) mod client;
+#[cfg(unix)]
+pub(crate) mod farm;
 pub(crate) mod repositories;
 pub(crate) mod server;
 pub(crate) mod small_disk;
