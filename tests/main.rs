@@ -9,6 +9,7 @@ mod demo;
 #[cfg(unix)]
 mod engine;
 mod logs;
+mod outbound;
 mod platform;
 mod store;
 mod support;

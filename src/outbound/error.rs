@@ -89,7 +89,17 @@ pub(super) fn classify(error: &reqwest::Error, place: &str) -> OutboundError {
         })
         .any(|text| text.contains("closed before") || text.contains("end of file before") || text.contains("connection was not ready"))
     };
-    if io.is_some() || has_ended() {
+    let is_broken = io.is_some_and(|io| {
+        matches!(
+            io.kind(),
+            io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::NotConnected
+                | io::ErrorKind::UnexpectedEof
+        )
+    });
+    if is_broken || has_ended() {
         return OutboundError::new(Kind::Reset, format!("{place} broke the connection off"));
     }
     OutboundError::new(Kind::Protocol, format!("{place} does not answer in HTTP"))

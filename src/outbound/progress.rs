@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -18,6 +19,17 @@ use super::error::BodyError;
 
 /// A larger piece is cut, so that a slow connection shows its progress.
 const PIECE_BYTES: usize = 64 * 1024;
+
+/// After so many bytes an upload that never has to wait pauses. Without that the connection learns of an early answer
+/// (413, then a reset) only from the failure of its next write, and the answer is lost. The operating system's buffer
+/// keeps the wire busy meanwhile.
+const BYTES_BETWEEN_PAUSES: usize = 512 * 1024;
+
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    // And now the runtime looks at its sockets once more.
+    tokio::task::yield_now().await;
+}
 
 /// Where the request's body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,11 +99,14 @@ pub(super) struct Sent {
     rest: Bytes,
     left: Option<u64>,
     progress: Arc<Progress>,
+    /// To be waited for before the next piece.
+    pause: Option<BoxFuture<'static, ()>>,
+    since_pause: usize,
 }
 
 impl Sent {
     pub(super) fn new(source: BodyStream, length: Option<u64>, progress: Arc<Progress>) -> Self {
-        Sent { source, rest: Bytes::new(), left: length, progress }
+        Sent { source, rest: Bytes::new(), left: length, progress, pause: None, since_pause: 0 }
     }
 
     fn fail(&self, reason: impl Into<String>) -> Poll<Option<Result<Bytes, BodyError>>> {
@@ -104,6 +119,10 @@ impl Stream for Sent {
     type Item = Result<Bytes, BodyError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(pause) = &mut self.pause {
+            std::task::ready!(pause.as_mut().poll(context));
+            self.pause = None;
+        }
         while self.rest.is_empty() {
             // The client stops asking once the announced length is reached: the end has to be noticed here.
             match self.source.as_mut().poll_next(context) {
@@ -128,6 +147,11 @@ impl Stream for Sent {
                 }
                 left => self.left = left,
             }
+        }
+        self.since_pause += count;
+        if self.since_pause >= BYTES_BETWEEN_PAUSES {
+            self.since_pause = 0;
+            self.pause = Some(Box::pin(pause()));
         }
         self.progress.moved();
         Poll::Ready(Some(Ok(piece)))
