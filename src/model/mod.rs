@@ -14,6 +14,7 @@ pub mod page;
 pub mod permission;
 pub mod project;
 pub mod revision;
+pub mod schedule;
 pub mod secret;
 pub mod timestamp;
 pub mod token;
