@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::artifacts::Artifacts;
 use crate::artifacts::signed_url::LinkSigner;
+use crate::builds::Builds;
 use crate::builds::logs::Logs;
 use crate::clock::Clock;
 use crate::model::{Id, Organization};
@@ -20,8 +21,8 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Platforms besides the engine's own.
     pub extra_platforms: Vec<String>,
-    /// Custom deploy may reach this machine itself.
-    pub allow_loopback: bool,
+    /// Names of the plugins that `deployTargets` may name.
+    pub deploy_plugins: Vec<String>,
 }
 
 /// Everything a handler may use.
@@ -36,6 +37,8 @@ pub struct App {
     pub people: People,
     /// The first start.
     pub setup_token: SetupToken,
+    /// The life of builds.
+    pub builds: Builds,
     /// Tarballs.
     pub artifacts: Artifacts,
     /// Signed links to them.

@@ -132,6 +132,24 @@ impl<T> Change<T> {
         }
     }
 
+    /// The same change with its value made into something else.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Change<U> {
+        match self {
+            Change::Absent => Change::Absent,
+            Change::Null => Change::Null,
+            Change::Value(value) => Change::Value(change(value)),
+        }
+    }
+
+    /// Writes a change into a field that is always there; `null` brings its default back.
+    pub fn apply_or(self, field: &mut T, default: T) {
+        match self {
+            Change::Absent => {}
+            Change::Null => *field = default,
+            Change::Value(value) => *field = value,
+        }
+    }
+
     /// Writes a change into a field that can be cleared.
     pub fn apply(self, field: &mut Option<T>) {
         match self {
@@ -170,6 +188,11 @@ impl Fault {
     /// More characters than fit.
     pub fn too_long(maximum: usize) -> Self {
         Fault { code: InvalidCode::TooLong, message: format!("must have at most {maximum} characters"), allowed: Vec::new() }
+    }
+
+    /// With the values that would have been taken.
+    pub fn with_allowed(self, allowed: &[String]) -> Self {
+        Fault { allowed: allowed.to_vec(), ..self }
     }
 
     fn at(self, field: String) -> Invalid {
@@ -290,9 +313,10 @@ impl Fields {
         }
     }
 
-    /// Whether anything failed so far.
-    pub fn has_failed(&self) -> bool {
-        !self.invalid.is_empty()
+    /// Whether this field, or something inside it, failed already: a later check need not say it again.
+    pub fn has_failed_on(&self, field: &str) -> bool {
+        let is_inside = |name: &str| name.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        self.invalid.iter().any(|invalid| is_inside(&invalid.field))
     }
 
     /// Fails with everything that was wrong.

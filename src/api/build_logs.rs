@@ -1,17 +1,20 @@
-//! A build's log as plain text. Its lines as JSON are part of the build's detail.
+//! A build's log: as plain text, and line by line (decisions 9).
 
 use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::{Response, header};
+use serde::Serialize;
 
+use super::builds::find;
 use super::content::{self, Content};
-use super::endpoint::{Body, Call};
-use super::error::{ApiError, Problem, Result};
+use super::endpoint::{Body, Call, Ok200};
+use super::error::{ApiError, Result};
+use super::query::{FromQuery, Pairs, Query};
 use crate::builds::logs::LogReader;
+use crate::model::log::LogLine;
 use crate::model::{Build, Id};
-use crate::store::Read;
 
 /// What is compressed at once.
 const PIECE: usize = 512 * 1024;
@@ -19,9 +22,7 @@ const PIECE: usize = 512 * 1024;
 /// `GET /builds/{id}/log`: every line and a line feed, nothing else. While the build runs the text grows at its end only, so
 /// `Range: bytes=N-` continues where a reader stopped.
 pub(super) async fn text(call: Call<Id<Build>>) -> Result<Response<Body>> {
-    let organization = call.caller.organization();
-    let build = call.app.store.read(|snapshot| snapshot.get::<Build>(organization, call.path))?;
-    let build = build.filter(|build| call.caller.may_see(build)).ok_or(Problem::NotFound)?;
+    let build = call.app.store.read(|snapshot| find(snapshot, &call.caller, call.path))?;
     let reader = call.app.logs.reader(build.id).await.map_err(ApiError::internal)?;
     let length = reader.text_length();
     let tag = format!("{}-{length}", build.id);
@@ -48,6 +49,42 @@ pub(super) async fn text(call: Call<Id<Build>>) -> Result<Response<Body>> {
             reader.text_now(offset, wanted)
         })
     })
+}
+
+/// GET `/builds/:id/log/lines`
+pub(super) struct Lines {
+    after: u64,
+    limit: usize,
+}
+
+impl FromQuery for Lines {
+    fn from_query(pairs: Pairs) -> Result<Self> {
+        let mut query = Query::new(pairs);
+        let lines = Lines { after: query.number("after", 0, u64::MAX).unwrap_or(0), limit: query.limit_up_to(200, 1000)? };
+        query.finish()?;
+        Ok(lines)
+    }
+}
+
+/// Lines behind a position.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LogPage {
+    items: Vec<LogLine>,
+    /// `after` of the next page; null when these are the last for now.
+    next_after: Option<u64>,
+    /// All there are for now.
+    log_lines: u64,
+}
+
+/// Some lines as JSON.
+pub(super) async fn lines(call: Call<Id<Build>, Lines>) -> Result<Ok200<LogPage>> {
+    let build = call.app.store.read(|snapshot| find(snapshot, &call.caller, call.path))?;
+    let log = call.app.logs.reader(build.id).await.map_err(ApiError::internal)?;
+    let log_lines = log.line_count();
+    let items = log.lines(call.query.after, call.query.limit).await.map_err(ApiError::internal)?;
+    let next_after = items.last().map(|line| line.seq).filter(|last| *last < log_lines);
+    Ok(Ok200(LogPage { items, next_after, log_lines }))
 }
 
 /// The text compressed piece by piece, each given out when it is asked for.

@@ -77,6 +77,7 @@ mod table {
         GithostNotConnected     CONFLICT                        "githost_not_connected"     "The organization is not connected to a git host; an admin connects it with PUT /organizations/:id/integrations/githost.",
         ProjectExists           CONFLICT                        "project_exists"            "This codebase with this project file is linked already.",
         BuildFinished           CONFLICT                        "build_finished"            "The build has finished.",
+        BuildUnfinished         CONFLICT                        "build_unfinished"          "The build has not finished.",
         LastAdmin               CONFLICT                        "last_admin"                "The last admin cannot go.",
         IdempotencyInProgress   CONFLICT                        "idempotency_in_progress"   "A request with this Idempotency-Key is still running; try again in a moment.",
         PreconditionFailed      PRECONDITION_FAILED             "precondition_failed"       "The resource was changed since you read it; read it again.",

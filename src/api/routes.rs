@@ -9,8 +9,8 @@ use super::body::FromBody;
 use super::endpoint::{Access, Answer, Call, FromPath, Route, Who, route};
 use super::error::Result;
 use super::query::FromQuery;
-use super::{build_logs, downloads, meta, sessions, tokens};
-use crate::model::permission::Permission::{Own, ReadBuild};
+use super::{build_logs, build_settings, builds, downloads, meta, organizations, platforms, projects, sessions, tokens};
+use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, Trigger, Write};
 use Access::{Needs, Public};
 
 /// The route table. What the server serves, what it documents and what the tests try all come from here.
@@ -30,8 +30,38 @@ pub fn routes() -> Vec<Route> {
         delete("/auth/tokens/{id}",     "revokeToken",      Needs(Own),             "Revoke a token",                                       tokens::revoke),
         post  ("/auth/tokens/{id}/rotate", "rotateToken",   Needs(Own),             "Give a token a new secret; the old one ends",          tokens::rotate).creates(),
 
-        get   ("/builds/{id}/log",      "getBuildLog",      Needs(ReadBuild),       "Read a build's log as text",                           build_logs::text).not_json(),
-        get   ("/artifacts/{file}",     "downloadArtifact", Public,                 "Download an artifact by its signed link",              downloads::download).not_json(),
+        get   ("/projects",             "listProjects",     Needs(Read),            "List projects",                                        projects::list),
+        post  ("/projects/add-repo",    "addRepo",          Needs(Write),           "Link a git-hosted repository",                         projects::add_repo).creates(),
+        get   ("/projects/{id}",        "getProject",       Needs(Read),            "Show one project",                                     projects::show),
+        patch ("/projects/{id}",        "changeProject",    Needs(Write),           "Change a project's name and description",              projects::change),
+        delete("/projects/{id}",        "deleteProject",    Needs(Administer),      "Remove a project and its build settings",              projects::remove),
+
+        get   ("/projects/{id}/build-settings",                     "listBuildSettings",    Needs(Read),    "List a project's build settings",  build_settings::list),
+        post  ("/projects/{id}/build-settings",                     "createBuildSetting",   Needs(Write),   "Make a build setting",             build_settings::create).creates(),
+        get   ("/projects/{id}/build-settings/{settingId}",         "getBuildSetting",      Needs(Read),    "Show one build setting",           build_settings::show),
+        patch ("/projects/{id}/build-settings/{settingId}",         "changeBuildSetting",   Needs(Write),   "Change a build setting",           build_settings::change),
+        delete("/projects/{id}/build-settings/{settingId}",         "deleteBuildSetting",   Needs(Write),   "Remove a build setting",           build_settings::remove),
+        post  ("/projects/{id}/build-settings/{settingId}/trigger", "triggerBuild",         Needs(Trigger), "Start a build",                    build_settings::trigger).creates(),
+
+        get   ("/builds",                   "listBuilds",           Needs(Read),        "List builds, newest first",                        builds::list),
+        get   ("/builds/{id}",              "getBuild",             Needs(ReadBuild),   "Show one build and the end of its log",            builds::show),
+        patch ("/builds/{id}",              "changeBuild",          Needs(Trigger),     "Pin a build's artifact",                           builds::change),
+        get   ("/builds/{id}/log",          "getBuildLog",          Needs(ReadBuild),   "The whole log as text",                            build_logs::text).not_json(),
+        get   ("/builds/{id}/log/lines",    "listBuildLogLines",    Needs(ReadBuild),   "Lines of the log",                                 build_logs::lines),
+        get   ("/builds/{id}/diagnostics",  "getBuildDiagnostics",  Needs(ReadBuild),   "Errors and warnings found in the log",             builds::diagnostics),
+        get   ("/builds/{id}/download",     "getBuildDownload",     Needs(ReadBuild),   "A link to the artifact, good for 24 hours",        builds::download),
+        get   ("/artifacts/{file}",         "downloadArtifact",     Public,             "Download an artifact by its signed link",          downloads::download).not_json(),
+        post  ("/builds/{id}/cancel",       "cancelBuild",          Needs(Trigger),     "End a build that nobody wants any more",           builds::cancel),
+        post  ("/builds/{id}/retry",        "retryBuild",           Needs(Trigger),     "Build the same revision again",                    builds::retry).creates(),
+        post  ("/builds/{id}/deploy",       "deployBuild",          Needs(Trigger),     "Hand the artifact on once more",                   builds::deploy),
+
+        get   ("/organizations/{id}",                       "getOrganization",      Needs(Read),        "Show the organization",                    organizations::show),
+        patch ("/organizations/{id}",                       "changeOrganization",   Needs(Administer),  "Change the organization's name and defaults", organizations::change),
+        put   ("/organizations/{id}/integrations/githost",  "connectGithost",       Needs(Administer),  "Connect the git host",                     organizations::connect_githost),
+        put   ("/organizations/{id}/integrations/gitghost", "connectGithost",       Needs(Administer),  "Connect the git host",                     organizations::connect_githost),
+        delete("/organizations/{id}/integrations/githost",  "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost),
+        delete("/organizations/{id}/integrations/gitghost", "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost),
+        get   ("/platforms",            "listPlatforms",    Needs(Read),            "What this host can build",                             platforms::list),
     ]
 }
 

@@ -233,25 +233,27 @@ impl Builds {
     /// A new build of the same revision, with the setting as it is now.
     pub async fn retry(&self, organization: Id<Organization>, id: Id<Build>, by: TriggeredBy) -> Result<Build, Refused> {
         let builds = self.clone();
-        let job = move |tx: &Change| {
-            let old: Build = tx.get(organization, id)?.ok_or(Refused::NotFound)?;
-            if old.status.is_unfinished() {
-                return Err(Refused::Unfinished);
-            }
-            let setting: BuildSetting = tx.get(organization, old.build_setting_id)?.ok_or(Refused::SettingDeleted)?;
-            let clock = &builds.0.parts.clock;
-            let now = clock.now();
-            let mut build = lifecycle::repeated(&old, clock.new_id(), now);
-            build.triggered_by = by;
-            if !old.commit.is_empty() {
-                build.changelist = old.changelist.as_ref().map(|_| old.commit.clone());
-                build.requested_revision = Some(old.commit);
-            }
-            let created = lifecycle::create(tx, build, &setting, now)?;
-            builds.after(tx, created.to_end, StopReason::Superseded);
-            Ok(created.build)
-        };
-        self.0.parts.store.write(job).await
+        self.0.parts.store.write(move |tx| builds.retry_in(tx, organization, id, by)).await
+    }
+
+    /// The same as a part of the caller's transaction.
+    pub fn retry_in(&self, tx: &Change, organization: Id<Organization>, id: Id<Build>, by: TriggeredBy) -> Result<Build, Refused> {
+        let old: Build = tx.get(organization, id)?.ok_or(Refused::NotFound)?;
+        if old.status.is_unfinished() {
+            return Err(Refused::Unfinished);
+        }
+        let setting: BuildSetting = tx.get(organization, old.build_setting_id)?.ok_or(Refused::SettingDeleted)?;
+        let clock = &self.0.parts.clock;
+        let now = clock.now();
+        let mut build = lifecycle::repeated(&old, clock.new_id(), now);
+        build.triggered_by = by;
+        if !old.commit.is_empty() {
+            build.changelist = old.changelist.as_ref().map(|_| old.commit.clone());
+            build.requested_revision = Some(old.commit);
+        }
+        let created = lifecycle::create(tx, build, &setting, now)?;
+        self.after(tx, created.to_end, StopReason::Superseded);
+        Ok(created.build)
     }
 
     /// Hands the artifact on once more, to every target of the setting as it is now.

@@ -1,26 +1,76 @@
 //! A whole API on a temporary directory with a real listener; only the git host is a model.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cookhouse::api::server::Settings;
 use cookhouse::api::{Router, Server, routes};
 use cookhouse::app::{self, App, KeysInFlight};
 use cookhouse::artifacts::signed_url::LinkSigner;
 use cookhouse::artifacts::{self, Artifacts};
+use cookhouse::builds::connections::CUSTOM_DEPLOY_PLUGIN;
+use cookhouse::builds::executor::LocalExecutor;
 use cookhouse::builds::logs::{self, Logs};
+use cookhouse::builds::{self, Builds};
 use cookhouse::clock::Clock;
 use cookhouse::model::organization::DefaultProjectSettings;
 use cookhouse::model::permission::{Role, Scope};
 use cookhouse::model::{Id, Organization, Secret, Timestamp, User};
 use cookhouse::people::{NewToken, People, Reach, SetupToken};
+use cookhouse::seams::{ArtifactFile, CallContext, DeployMetadata, DeployOutcome, DeployProblem, DeployTarget, PluginBinding};
 use cookhouse::store::{Store, StoreError};
 use cookhouse::vault::{self, Vault};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Ask, Reply};
 use super::repositories::FakeHost;
+
+/// The one before may hold its file for a moment: it still notes the use of a token.
+async fn open_store(path: &Path) -> Store {
+    loop {
+        match Store::open(&cookhouse::store::Settings { path: path.join("store.redb"), cache_bytes: 8 << 20 }) {
+            Err(StoreError::InUse) => tokio::task::yield_now().await,
+            store => return store.expect("a store"),
+        }
+    }
+}
+
+/// Builds wait: nothing runs them unless a test does.
+fn build_settings(path: &Path) -> builds::Settings {
+    builds::Settings {
+        slots: 1,
+        timeout: Duration::from_secs(60),
+        silence_timeout: Duration::ZERO,
+        shutdown_grace: Duration::ZERO,
+        retry_interrupted: true,
+        environment: vec!["PATH".into()],
+        engines: builds::engines::Settings { engines: Vec::new(), discover_engines: false },
+        workspaces: path.join("workspaces"),
+        marker: format!("test-{}", std::process::id()),
+        floor_percent: 0,
+        floor_bytes: 0,
+    }
+}
+
+/// A receiver that takes everything.
+struct NoReceiver;
+
+impl DeployTarget for NoReceiver {
+    fn deploy<'a>(
+        &'a self,
+        _: &'a PluginBinding,
+        _: DeployMetadata,
+        _: ArtifactFile,
+        _: CallContext,
+    ) -> BoxFuture<'a, Result<DeployOutcome, DeployProblem>> {
+        async { Ok(DeployOutcome::default()) }.boxed()
+    }
+}
 
 /// Somebody with a token that reaches as far as their role.
 #[derive(Debug, Clone)]
@@ -54,7 +104,7 @@ impl TestServer {
     /// On a directory that another one left behind.
     pub async fn start_in(directory: Arc<TempDir>, change: impl FnOnce(&mut Settings)) -> Self {
         let path = directory.path();
-        let store = Store::open(&cookhouse::store::Settings { path: path.join("store.redb"), cache_bytes: 8 << 20 }).expect("a store");
+        let store = open_store(path).await;
         let key_file = path.join("secret.key");
         let vault = Vault::open(&vault::Settings { key: None, credentials_directory: None, key_file }).expect("a vault");
         let clock = Arc::new(Clock::default());
@@ -62,19 +112,33 @@ impl TestServer {
         let setup_token = SetupToken::new(path);
         let printed = setup_token.prepare(&people).expect("a setup token");
         let host = Arc::new(FakeHost::default());
-        let places = artifacts::Settings { directory: path.join("artifacts"), temporary: path.join("temporary"), largest: 1 << 30 };
+        let vault = Arc::new(vault);
         let logs = logs::Settings { directory: path.join("logs"), limits: logs::Limits::default() };
+        let places = artifacts::Settings { directory: path.join("artifacts"), temporary: path.join("temporary"), largest: 1 << 30 };
+        let artifacts = Artifacts::open(&places).expect("artifacts");
+        let logs = Logs::open(logs, clock.clone()).expect("logs");
+        let parts = builds::Parts {
+            store: store.clone(),
+            vault: vault.clone(),
+            clock: clock.clone(),
+            artifacts: artifacts.clone(),
+            logs: logs.clone(),
+            source_control: host.clone(),
+            deploy_target: Arc::new(NoReceiver),
+            executor: Arc::new(LocalExecutor),
+        };
         let app = Arc::new(App {
-            artifacts: Artifacts::open(&places).expect("artifacts"),
-            links: LinkSigner::new(vault.derive("artifact links")),
-            logs: Logs::open(logs, clock.clone()).expect("logs"),
             store,
-            vault: Arc::new(vault),
+            artifacts,
+            logs,
+            links: LinkSigner::new(vault.derive("artifact links")),
+            vault,
             clock,
+            builds: Builds::new(build_settings(path), parts),
             people,
             setup_token,
             source_control: host.clone(),
-            settings: app::Settings { allow_loopback: true, ..app::Settings::default() },
+            settings: app::Settings { deploy_plugins: vec![CUSTOM_DEPLOY_PLUGIN.to_owned()], ..app::Settings::default() },
             keys_in_flight: KeysInFlight::default(),
         });
         let mut settings = Settings::new(SocketAddr::from(([127, 0, 0, 1], 0)));
@@ -93,13 +157,7 @@ impl TestServer {
         if let Some(task) = self.task.take() {
             task.await.expect("an orderly end");
         }
-        let (directory, app) = (self.directory.clone(), Arc::downgrade(&self.app));
-        drop(self);
-        // A note of a token's use may still hold the store for a moment.
-        while app.strong_count() > 0 {
-            tokio::task::yield_now().await;
-        }
-        directory
+        self.directory.clone()
     }
 
     pub fn ask(&self, method: &str, path: &str) -> Ask {

@@ -1,0 +1,354 @@
+//! What a body may say of a build setting, and whether the setting that would come of it can be (decisions 7).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::body::{self, Change, Fault, Fields};
+use super::error::{ApiError, Result};
+use super::organizations::supersede;
+use super::projects::{branch, uproject_path};
+use super::urls::{self, Address};
+use crate::app::App;
+use crate::builds::connections::{CUSTOM_DEPLOY_PLUGIN, deploy_secret_place, upload_header_place};
+use crate::builds::uat::check_extra_argument;
+use crate::model::build_setting::{BUILD_TYPES, DeployTargetSetting, PLATFORMS, Schedule, Supersede, TARGET_TYPES, Trigger};
+use crate::model::project::SourceLink;
+use crate::model::schedule;
+use crate::model::validation::InvalidCode;
+use crate::model::{BuildSetting, Project, Secret};
+
+const LONGEST_NAME: usize = 80;
+const LONGEST_HEADER: usize = 8192;
+const LONGEST_STREAM: usize = 512;
+const MOST_ARGUMENTS: usize = 32;
+const MOST_TARGETS: usize = 8;
+const MOST_SECRETS: usize = 16;
+/// What a target's configuration may come to as JSON, in bytes.
+const LARGEST_CONFIG: usize = 16 * 1024;
+
+/// A body, each field checked by itself; failures are noted in `fields`.
+pub(super) struct SettingChange {
+    fields: Fields,
+    name: Change<String>,
+    platform: Change<String>,
+    build_type: Change<String>,
+    target_type: Change<String>,
+    branch: Change<String>,
+    stream_path: Change<String>,
+    ue_version: Change<String>,
+    uproject_path: Change<String>,
+    trigger: Change<String>,
+    schedule: Change<ScheduleChange>,
+    notify_on_complete: Change<bool>,
+    auto_deploy: Change<bool>,
+    upload_build_url: Change<Address>,
+    upload_build_auth_header: Change<Secret>,
+    deploy_targets: Change<Vec<TargetChange>>,
+    timeout_minutes: Change<u32>,
+    supersede: Change<Supersede>,
+    clean_build: Change<bool>,
+    extra_uat_args: Change<Vec<String>>,
+}
+
+struct ScheduleChange {
+    cron: Option<String>,
+    timezone: Change<String>,
+    enabled: Option<bool>,
+    only_if_changed: Option<bool>,
+    catch_up: Option<bool>,
+}
+
+struct TargetChange {
+    plugin: String,
+    config: Value,
+    /// `None`: not named, so an unchanged target keeps its own.
+    secrets: Option<BTreeMap<String, Secret>>,
+}
+
+impl SettingChange {
+    /// Reads every field. `platforms` are the extra ones, `labels` the configured engines.
+    pub(super) fn read(mut fields: Fields, app: &App, labels: &[String]) -> Self {
+        let platforms: Vec<&str> = PLATFORMS.into_iter().chain(app.settings.extra_platforms.iter().map(String::as_str)).collect();
+        fields.read_only(&["id", "projectId", "uploadBuildAuthHeaderSet", "createdAt", "updatedAt"]);
+        SettingChange {
+            name: fields.change("name", body::text(LONGEST_NAME)),
+            platform: fields.change("platform", body::one_of(&platforms)),
+            build_type: fields.change("buildType", body::one_of(&BUILD_TYPES)),
+            target_type: fields.change("targetType", body::one_of(&TARGET_TYPES)),
+            branch: fields.change("branch", branch),
+            stream_path: fields.change("streamPath", stream_path),
+            ue_version: fields.change("ueVersion", |value| ue_version(value, labels)),
+            uproject_path: fields.change("uprojectPath", uproject_path),
+            trigger: fields.change("trigger", body::one_of(&["manual", "push", "scheduled"])),
+            schedule: read_schedule(&mut fields),
+            notify_on_complete: fields.change("notifyOnComplete", body::boolean),
+            auto_deploy: fields.change("autoDeploy", body::boolean),
+            upload_build_url: fields.change("uploadBuildUrl", urls::address),
+            upload_build_auth_header: fields.change("uploadBuildAuthHeader", header_value),
+            deploy_targets: fields.change("deployTargets", body::list(MOST_TARGETS, |value| target(value, &app.settings.deploy_plugins))),
+            timeout_minutes: fields.change("timeoutMinutes", body::number(5, 2880)),
+            supersede: fields.change("supersede", supersede),
+            clean_build: fields.change("cleanBuild", body::boolean),
+            extra_uat_args: fields.change("extraUatArgs", body::list(MOST_ARGUMENTS, extra_argument)),
+            fields,
+        }
+    }
+
+    /// Applies the change to `setting` and judges the result. All failures come at once; nothing is stored here.
+    pub(super) fn apply(self, setting: &mut BuildSetting, project: &Project, app: &App, is_new: bool) -> Result<()> {
+        let SettingChange { mut fields, .. } = self;
+        let old = setting.clone();
+        require(&mut fields, is_new, "platform", self.platform, &mut setting.platform, true);
+        require(&mut fields, is_new, "buildType", self.build_type, &mut setting.build_type, true);
+        require(&mut fields, is_new, "ueVersion", self.ue_version, &mut setting.ue_version, true);
+        require(&mut fields, is_new, "name", self.name, &mut setting.name, false);
+        let mut trigger = setting.trigger.as_str().to_owned();
+        require(&mut fields, is_new, "trigger", self.trigger, &mut trigger, true);
+        let mut stream = setting.stream_path.take().unwrap_or_default();
+        match project.source {
+            SourceLink::Githost { .. } => {
+                require(&mut fields, is_new, "branch", self.branch, &mut setting.branch, true);
+                if matches!(self.stream_path, Change::Value(_)) {
+                    fields.refuse("streamPath", InvalidCode::NotAllowed, "belongs to stream-based projects; this one is git-hosted");
+                }
+            }
+            SourceLink::Streamvc { .. } => {
+                require(&mut fields, is_new, "streamPath", self.stream_path, &mut stream, true);
+                setting.stream_path = Some(stream);
+                if matches!(self.branch, Change::Value(_)) {
+                    fields.refuse("branch", InvalidCode::NotAllowed, "belongs to git-hosted projects; this one is stream-based");
+                }
+            }
+        }
+        self.target_type.apply_or(&mut setting.target_type, "Game".to_owned());
+        self.uproject_path.apply_or(&mut setting.uproject_path, project.uproject_path.clone());
+        if setting.uproject_path.is_empty() {
+            setting.uproject_path.clone_from(&project.uproject_path);
+        }
+        self.notify_on_complete.apply_or(&mut setting.notify_on_complete, false);
+        self.auto_deploy.apply_or(&mut setting.auto_deploy, false);
+        self.supersede.apply_or(&mut setting.supersede, Supersede::Pending);
+        self.clean_build.apply_or(&mut setting.clean_build, false);
+        self.extra_uat_args.apply_or(&mut setting.extra_uat_args, Vec::new());
+        self.timeout_minutes.apply(&mut setting.timeout_minutes);
+        apply_trigger(&mut fields, &trigger, self.schedule, setting);
+        self.upload_build_url.map(|address| address.text).apply(&mut setting.upload_build_url);
+        apply_header(&mut fields, self.upload_build_auth_header, setting, &old, app)?;
+        apply_targets(&mut fields, self.deploy_targets, setting, app)?;
+        let has_target = setting.upload_build_url.is_some() || !setting.deploy_targets.is_empty();
+        if setting.auto_deploy && !has_target && !fields.has_failed_on("uploadBuildUrl") && !fields.has_failed_on("deployTargets") {
+            fields.refuse(
+                "uploadBuildUrl",
+                InvalidCode::Required,
+                "is required when autoDeploy is true, unless deployTargets names a target",
+            );
+        }
+        fields.finish()
+    }
+}
+
+/// Writes a text that has to be there, or may be cleared.
+fn require(fields: &mut Fields, is_new: bool, field: &str, change: Change<String>, place: &mut String, is_needed: bool) {
+    match change {
+        Change::Value(value) => *place = value,
+        Change::Null if is_needed => fields.refuse(field, InvalidCode::Required, "is required"),
+        Change::Null => place.clear(),
+        Change::Absent if is_needed && is_new && !fields.has_failed_on(field) => fields.refuse(field, InvalidCode::Required, "is required"),
+        Change::Absent => {}
+    }
+}
+
+fn read_schedule(fields: &mut Fields) -> Change<ScheduleChange> {
+    fields.nested("schedule").map(|mut nested| {
+        let cron = |value| {
+            let text = body::text(200)(value)?;
+            schedule::parse(&text).map_err(Fault::invalid)?;
+            Ok(text.trim().to_owned())
+        };
+        let timezone = |value| {
+            let name = body::text(64)(value)?;
+            schedule::check_timezone(&name).map_err(Fault::invalid)?;
+            Ok(name)
+        };
+        nested.read_only(&["nextRunAt", "lastRunAt", "lastError"]);
+        let change = ScheduleChange {
+            cron: nested.optional("cron", cron),
+            timezone: nested.change("timezone", timezone),
+            enabled: nested.optional("enabled", body::boolean),
+            only_if_changed: nested.optional("onlyIfChanged", body::boolean),
+            catch_up: nested.optional("catchUp", body::boolean),
+        };
+        fields.absorb(nested);
+        change
+    })
+}
+
+/// A schedule exists exactly on scheduled settings.
+fn apply_trigger(fields: &mut Fields, trigger: &str, change: Change<ScheduleChange>, setting: &mut BuildSetting) {
+    let old = match &setting.trigger {
+        Trigger::Scheduled(schedule) => Some(schedule.clone()),
+        Trigger::Manual | Trigger::Push => None,
+    };
+    if trigger != "scheduled" {
+        if matches!(change, Change::Value(_)) {
+            fields.refuse("schedule", InvalidCode::NotAllowed, "is taken only when trigger is scheduled");
+        }
+        setting.trigger = if trigger == "push" { Trigger::Push } else { Trigger::Manual };
+        return;
+    }
+    let change = match (change, &old) {
+        (Change::Value(change), _) => change,
+        (Change::Absent, Some(_)) => return,
+        (Change::Null, _) | (Change::Absent, None) => {
+            if !fields.has_failed_on("schedule") {
+                fields.refuse("schedule", InvalidCode::Required, "is required when trigger is scheduled");
+            }
+            return;
+        }
+    };
+    let mut schedule = old.unwrap_or_else(|| Schedule {
+        cron: String::new(),
+        timezone: "UTC".into(),
+        enabled: true,
+        only_if_changed: false,
+        catch_up: true,
+        next_run_at: None,
+        last_run_at: None,
+        last_error: None,
+    });
+    match change.cron {
+        Some(cron) => schedule.cron = cron,
+        None if schedule.cron.is_empty() && !fields.has_failed_on("schedule.cron") => {
+            fields.refuse("schedule.cron", InvalidCode::Required, "is required");
+        }
+        None => {}
+    }
+    change.timezone.apply_or(&mut schedule.timezone, "UTC".into());
+    schedule.enabled = change.enabled.unwrap_or(schedule.enabled);
+    schedule.only_if_changed = change.only_if_changed.unwrap_or(schedule.only_if_changed);
+    schedule.catch_up = change.catch_up.unwrap_or(schedule.catch_up);
+    // Worked out again by whoever fires schedules.
+    schedule.next_run_at = None;
+    setting.trigger = Trigger::Scheduled(schedule);
+}
+
+/// The header is bound to the scheme, host and port that it was given for: whoever may change the address cannot have it
+/// sent somewhere else.
+fn apply_header(fields: &mut Fields, change: Change<Secret>, setting: &mut BuildSetting, old: &BuildSetting, app: &App) -> Result<()> {
+    let origin = |setting: &BuildSetting| setting.upload_build_url.as_deref().and_then(urls::origin_of);
+    if origin(setting) != origin(old) {
+        setting.upload_build_auth_header = None;
+    }
+    match change {
+        Change::Absent => {}
+        Change::Null => setting.upload_build_auth_header = None,
+        Change::Value(_) if setting.upload_build_url.is_none() => {
+            if !fields.has_failed_on("uploadBuildUrl") {
+                fields.refuse("uploadBuildAuthHeader", InvalidCode::NotAllowed, "needs an uploadBuildUrl that it is for");
+            }
+        }
+        Change::Value(header) => {
+            let sealed = app.vault.seal(&upload_header_place(setting.id), header.reveal()).map_err(ApiError::internal)?;
+            setting.upload_build_auth_header = Some(sealed);
+        }
+    }
+    Ok(())
+}
+
+/// The list is replaced as a whole; an entry that stays what and where it was keeps secrets that are not sent again.
+fn apply_targets(fields: &mut Fields, change: Change<Vec<TargetChange>>, setting: &mut BuildSetting, app: &App) -> Result<()> {
+    let targets = match change {
+        Change::Absent => return Ok(()),
+        Change::Null => Vec::new(),
+        Change::Value(targets) => targets,
+    };
+    let old = std::mem::take(&mut setting.deploy_targets);
+    for (entry, target) in targets.into_iter().enumerate() {
+        let same = old.get(entry).filter(|old| old.plugin == target.plugin && old.config == target.config);
+        let secrets = match target.secrets {
+            None => same.map(|same| same.secrets.clone()).unwrap_or_default(),
+            Some(secrets) => {
+                let seal = |(name, secret): (String, Secret)| {
+                    let sealed = app.vault.seal(&deploy_secret_place(setting.id, entry, &name), secret.reveal());
+                    sealed.map(|sealed| (name, sealed)).map_err(ApiError::internal)
+                };
+                secrets.into_iter().map(seal).collect::<Result<_>>()?
+            }
+        };
+        if target.plugin == CUSTOM_DEPLOY_PLUGIN && !target.config["url"].is_string() {
+            fields.refuse("deployTargets", InvalidCode::InvalidValue, format!("item {entry}: config needs a url"));
+        }
+        setting.deploy_targets.push(DeployTargetSetting { plugin: target.plugin, config: target.config, secrets });
+    }
+    Ok(())
+}
+
+fn target(value: Value, plugins: &[String]) -> std::result::Result<TargetChange, Fault> {
+    let Value::Object(mut object) = value else { return Err(Fault::wrong_type("an object {plugin, config, secrets}")) };
+    let plugin = match object.remove("plugin") {
+        Some(Value::String(plugin)) if plugins.contains(&plugin) => plugin,
+        Some(Value::String(_)) => return Err(Fault::not_one_of(plugins)),
+        _ => return Err(Fault::wrong_type("an object whose plugin is a string")),
+    };
+    let config = match object.remove("config") {
+        None | Some(Value::Null) => Value::Object(serde_json::Map::new()),
+        Some(config @ Value::Object(_)) if config.to_string().len() <= LARGEST_CONFIG => config,
+        Some(Value::Object(_)) => return Err(Fault::invalid(format!("config may have at most {LARGEST_CONFIG} bytes"))),
+        Some(_) => return Err(Fault::wrong_type("an object whose config is an object")),
+    };
+    if let (CUSTOM_DEPLOY_PLUGIN, Some(url)) = (plugin.as_str(), config.get("url")) {
+        urls::address(url.clone())?;
+    }
+    let secrets = match object.remove("secrets") {
+        None => None,
+        Some(Value::Null) => Some(BTreeMap::new()),
+        Some(Value::Object(secrets)) if secrets.len() <= MOST_SECRETS => {
+            let read = |(name, value): (String, Value)| header_value(value).map(|secret| (name, secret));
+            Some(secrets.into_iter().map(read).collect::<std::result::Result<_, _>>()?)
+        }
+        Some(_) => return Err(Fault::wrong_type("an object whose secrets are an object of at most 16 strings")),
+    };
+    Ok(TargetChange { plugin, config, secrets })
+}
+
+/// What may stand in a header: visible ASCII and spaces inside.
+fn header_value(value: Value) -> std::result::Result<Secret, Fault> {
+    let secret = body::secret(LONGEST_HEADER)(value)?;
+    let text = secret.reveal();
+    let is_header = !text.is_empty() && text.trim() == text && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    match is_header {
+        true => Ok(secret),
+        false => Err(Fault::invalid("must be visible ASCII without control characters, and without spaces around it")),
+    }
+}
+
+fn extra_argument(value: Value) -> std::result::Result<String, Fault> {
+    let Value::String(argument) = value else { return Err(Fault::wrong_type("a list of strings")) };
+    check_extra_argument(&argument).map_err(Fault::invalid)?;
+    Ok(argument)
+}
+
+fn stream_path(value: Value) -> std::result::Result<String, Fault> {
+    let path = body::text(LONGEST_STREAM)(value)?;
+    // `#`, `@`, `%`, `*` and `...` mean something to the server's tools.
+    let parts = path.strip_prefix("//").map(|rest| rest.split('/').collect::<Vec<_>>()).unwrap_or_default();
+    let is_part = |part: &&str| {
+        !part.is_empty() && !part.contains(['#', '@', '%', '*', '\\', ' ', '"']) && !part.contains("...") && !part.starts_with('-')
+    };
+    match parts.len() >= 2 && parts.iter().all(|part| is_part(part) && !matches!(*part, "." | "..")) {
+        true => Ok(path),
+        false => Err(Fault::invalid("must look like //depot/stream")),
+    }
+}
+
+fn ue_version(value: Value, labels: &[String]) -> std::result::Result<String, Fault> {
+    let version = body::text(64)(value)?;
+    let parts: Vec<&str> = version.split('.').collect();
+    let is_number = |part: &&str| (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    if labels.contains(&version) || ((2..=3).contains(&parts.len()) && parts.iter().all(is_number)) {
+        return Ok(version);
+    }
+    let fault = Fault::invalid("must be a version such as 5.4 or 5.4.3, or the label of an engine that is configured on this host");
+    Err(fault.with_allowed(labels))
+}

@@ -1,0 +1,263 @@
+//! Builds: lists, details, and what can be asked of one (decisions 8 and 10).
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::auth::Caller;
+use super::body::{self, BodyDigest, Fields, FromBody};
+use super::build_view::{BuildDetail, BuildView};
+use super::conditional::check_match;
+use super::cursor::Cursors;
+use super::endpoint::{Accepted, Call, Created, Head, Ok200, Resource};
+use super::error::{ApiError, Problem, Result};
+use super::query::{FromQuery, Pairs, Query};
+use crate::app::App;
+use crate::artifacts::signed_url::LIFETIME_SECONDS;
+use crate::builds::Refused;
+use crate::model::build::Diagnostics;
+use crate::model::build_setting::{BUILD_TYPES, PLATFORMS};
+use crate::model::page::Page;
+use crate::model::validation::InvalidCode;
+use crate::model::{Build, Id, Status, Timestamp};
+use crate::store::build_list::{self, BuildFilter};
+use crate::store::{Read, StoreError};
+
+/// Lines of the log in the detail.
+const RECENT_LINES: usize = 200;
+
+/// A build that the caller may see.
+pub(super) fn find(rows: &impl Read, caller: &Caller, id: Id<Build>) -> Result<Build> {
+    let build: Option<Build> = rows.get(caller.organization(), id)?;
+    build.filter(|build| caller.may_see(build)).ok_or_else(|| Problem::NotFound.into())
+}
+
+/// GET `/builds`
+pub(super) struct ListBuilds {
+    project_id: Option<String>,
+    build_setting_id: Option<String>,
+    status: Option<String>,
+    platform: Option<String>,
+    build_type: Option<String>,
+    branch: Option<String>,
+    limit: usize,
+    cursor: Option<String>,
+}
+
+impl FromQuery for ListBuilds {
+    fn from_query(pairs: Pairs) -> Result<Self> {
+        let mut query = Query::new(pairs);
+        let statuses = Status::ALL.map(Status::as_str);
+        let list = ListBuilds {
+            project_id: query.text("projectId"),
+            build_setting_id: query.text("buildSettingId"),
+            status: query.one_of("status", &statuses),
+            platform: query.text("platform"),
+            build_type: query.one_of("buildType", &BUILD_TYPES),
+            branch: query.text("branch"),
+            limit: query.limit()?,
+            cursor: query.text("cursor"),
+        };
+        query.finish()?;
+        Ok(list)
+    }
+}
+
+impl ListBuilds {
+    /// The filter; `None` when an id can belong to nothing: the list is empty, as for any id that is unknown.
+    fn filter(&self) -> Option<BuildFilter> {
+        Some(BuildFilter {
+            project_id: self.project_id.as_deref().map(str::parse).transpose().ok()?,
+            build_setting_id: self.build_setting_id.as_deref().map(str::parse).transpose().ok()?,
+            status: self.status.as_deref().and_then(|status| status.parse().ok()),
+            platform: self.platform.clone(),
+            build_type: self.build_type.clone(),
+            branch: self.branch.clone(),
+        })
+    }
+
+    fn check_platform(&self, app: &App) -> Result<()> {
+        let Some(platform) = &self.platform else { return Ok(()) };
+        let known = PLATFORMS.into_iter().chain(app.settings.extra_platforms.iter().map(String::as_str));
+        let known: Vec<String> = known.map(str::to_owned).collect();
+        if known.contains(platform) {
+            return Ok(());
+        }
+        let detail = crate::model::validation::Invalid::new("platform", InvalidCode::InvalidValue, "is none of the allowed values");
+        Err(ApiError::validation(vec![crate::model::validation::Invalid { allowed: known, ..detail }]))
+    }
+}
+
+/// Builds of the whole organization, newest first.
+pub(super) async fn list(call: Call<(), ListBuilds>) -> Result<Ok200<Page<BuildView>>> {
+    let (query, caller, app) = (&call.query, &call.caller, &call.app);
+    query.check_platform(app)?;
+    let filters = [&query.project_id, &query.build_setting_id, &query.status, &query.platform, &query.build_type, &query.branch];
+    let cursors = Cursors::new(&app.vault, caller.organization(), "listBuilds", &filters.map(Option::as_deref))?;
+    let after = query.cursor.as_deref().map(|cursor| cursors.read::<Build>(cursor)).transpose()?;
+    let Some(filter) = query.filter() else { return Ok(Ok200(Page { items: Vec::new(), next_cursor: None })) };
+    let page = app.store.read(|snapshot| page(snapshot, caller, &filter, after, query.limit))?;
+    let items = page.items.into_iter().map(|build| Ok(BuildView::new(build.clone(), app.builds.queue_position(&build)?)));
+    let items = items.collect::<Result<_>>()?;
+    Ok(Ok200(Page { items, next_cursor: page.next.map(|last| cursors.write(last)) }))
+}
+
+/// One page of what the caller may see. A limited token sees the lists of what it is limited to, merged.
+fn page(
+    rows: &impl Read,
+    caller: &Caller,
+    filter: &BuildFilter,
+    after: Option<Id<Build>>,
+    limit: usize,
+) -> std::result::Result<crate::store::Page<Build>, StoreError> {
+    let organization = caller.organization();
+    let filters: Vec<BuildFilter> = match (caller.setting_limit(), caller.project_limit()) {
+        (None, None) => return build_list::page(rows, organization, filter, after, limit),
+        (Some(settings), _) => {
+            let wanted = settings.iter().filter(|id| filter.build_setting_id.is_none_or(|wanted| wanted == **id));
+            wanted.map(|id| BuildFilter { build_setting_id: Some(*id), ..filter.clone() }).collect()
+        }
+        (None, Some(projects)) => {
+            let wanted = projects.iter().filter(|id| filter.project_id.is_none_or(|wanted| wanted == **id));
+            wanted.map(|id| BuildFilter { project_id: Some(*id), ..filter.clone() }).collect()
+        }
+    };
+    let (mut items, mut more) = (Vec::new(), false);
+    for filter in &filters {
+        let page = build_list::page(rows, organization, filter, after, limit)?;
+        more |= page.next.is_some();
+        items.extend(page.items.into_iter().filter(|build| caller.may_see(build)));
+    }
+    items.sort_unstable_by_key(|build| std::cmp::Reverse(build.id));
+    more |= items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().map(|build| build.id).filter(|_| more);
+    Ok(crate::store::Page { items, next })
+}
+
+/// One build with the newest lines of its log.
+pub(super) async fn show(call: Call<Id<Build>>) -> Result<Resource<BuildDetail>> {
+    let build = call.app.store.read(|snapshot| find(snapshot, &call.caller, call.path))?;
+    let log = call.app.logs.reader(build.id).await.map_err(ApiError::internal)?;
+    let log_lines = log.line_count().max(build.log_lines);
+    let recent_logs = log.tail(RECENT_LINES).await.map_err(ApiError::internal)?;
+    let version = u64::from(build.pinned);
+    let queue_position = call.app.builds.queue_position(&build)?;
+    Ok(Resource { value: BuildDetail { build: BuildView::new(build, queue_position), recent_logs, log_lines }, version })
+}
+
+/// Errors and warnings of one build.
+pub(super) async fn diagnostics(call: Call<Id<Build>>) -> Result<Ok200<Diagnostics>> {
+    call.app.store.read(|snapshot| find(snapshot, &call.caller, call.path).map(|build| Ok200(build.diagnostics)))
+}
+
+/// The specification's artifact download record.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Download {
+    url: String,
+    expires_at: Timestamp,
+    size_bytes: u64,
+    checksum_md5: String,
+}
+
+/// A link to the artifact.
+pub(super) async fn download(call: Call<Id<Build>>) -> Result<Ok200<Download>> {
+    let build = call.app.store.read(|snapshot| find(snapshot, &call.caller, call.path))?;
+    let gone = |text: &str| Err(ApiError::new(Problem::NotFound, text));
+    let artifact = match (build.status, build.artifact) {
+        (Status::Pending | Status::Running, _) => return gone("The build is not finished; there is no artifact yet."),
+        (_, None) => return gone("The build never produced an artifact."),
+        (_, Some(artifact)) if artifact.deleted_at.is_some() => return gone("The artifact was deleted by retention."),
+        (_, Some(artifact)) => artifact,
+    };
+    // Links carry whole seconds.
+    let now = Timestamp(call.app.clock.now().seconds() * 1000);
+    let expires_at = now.plus(Duration::from_secs(LIFETIME_SECONDS.unsigned_abs()));
+    Ok(Ok200(Download {
+        url: format!("{}{}", call.head.base_url, call.app.links.sign(build.id, expires_at)),
+        expires_at,
+        size_bytes: artifact.size_bytes,
+        checksum_md5: artifact.checksum_md5,
+    }))
+}
+
+/// Ends a build that nobody wants any more.
+pub(super) async fn cancel(call: Call<Id<Build>>) -> Result<Accepted<BuildView>> {
+    call.app.store.read(|snapshot| find_for_change(snapshot, &call.caller, call.path))?;
+    let build = call.app.builds.cancel(call.caller.organization(), call.path).await.map_err(refusal)?;
+    Ok(Accepted(BuildView::new(build, None)))
+}
+
+/// Builds the same revision again.
+pub(super) async fn retry(call: Call<Id<Build>>) -> Result<Created> {
+    let (caller, id, idempotency, builds) = (call.caller, call.path, call.idempotency, call.app.builds.clone());
+    call.app.store.read(|snapshot| find_for_change(snapshot, &caller, id))?;
+    let start = move |tx: &crate::store::Change| {
+        let build = builds.retry_in(tx, caller.organization(), id, caller.cause()).map_err(refusal)?;
+        let created = Created::new(&format!("/builds/{}", build.id), &BuildView::new(build, None), Some(0))?;
+        idempotency.remember(tx, &created)?;
+        Ok::<_, ApiError>(created)
+    };
+    call.app.store.write(start).await
+}
+
+/// Hands the artifact to the setting's targets once more.
+pub(super) async fn deploy(call: Call<Id<Build>>) -> Result<Accepted<BuildView>> {
+    call.app.store.read(|snapshot| find_for_change(snapshot, &call.caller, call.path))?;
+    let build = call.app.builds.deploy(call.caller.organization(), call.path).await.map_err(refusal)?;
+    Ok(Accepted(BuildView::new(build, None)))
+}
+
+/// Body of PATCH `/builds/:id`
+pub(super) struct BuildChange {
+    pinned: Option<bool>,
+}
+
+impl FromBody for BuildChange {
+    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
+        let (mut fields, digest) = Fields::from_body(body, head).await?;
+        let pinned = fields.optional("pinned", body::boolean);
+        fields.finish()?;
+        Ok((BuildChange { pinned }, digest))
+    }
+}
+
+/// Keeps the artifact from retention, or gives it back.
+pub(super) async fn change(call: Call<Id<Build>, (), BuildChange>) -> Result<Resource<BuildView>> {
+    let (caller, head, id) = (call.caller, call.head, call.path);
+    let pinned = call.body.pinned;
+    let update = move |tx: &crate::store::Change| {
+        let mut build = find_for_change(tx, &caller, id)?;
+        check_match(&head, u64::from(build.pinned))?;
+        if let Some(pinned) = pinned.filter(|pinned| *pinned != build.pinned) {
+            build.pinned = pinned;
+            tx.put(&build)?;
+        }
+        Ok::<_, ApiError>(build)
+    };
+    let build = call.app.store.write(update).await?;
+    let (version, queue_position) = (u64::from(build.pinned), call.app.builds.queue_position(&build)?);
+    Ok(Resource { value: BuildView::new(build, queue_position), version })
+}
+
+/// A build that the caller's token may act on, not only look at.
+fn find_for_change(rows: &impl Read, caller: &Caller, id: Id<Build>) -> Result<Build> {
+    let build: Option<Build> = rows.get(caller.organization(), id)?;
+    build.filter(|build| caller.reaches_setting(build.project_id, build.build_setting_id)).ok_or_else(|| Problem::NotFound.into())
+}
+
+fn refusal(error: Refused) -> ApiError {
+    match error {
+        Refused::NotFound => Problem::NotFound.into(),
+        Refused::Finished => Problem::BuildFinished.into(),
+        Refused::Unfinished => ApiError::new(Problem::BuildUnfinished, "The build is not finished; it can be repeated when it is."),
+        Refused::SettingDeleted => ApiError::new(Problem::NotFound, "The build's setting was deleted; there is nothing to build it by."),
+        Refused::NoArtifact => ApiError::new(Problem::NotFound, "The build has no artifact to deploy."),
+        Refused::NoDeployTarget => {
+            ApiError::field("uploadBuildUrl", InvalidCode::Required, "the build's setting names no target to deploy to")
+        }
+        Refused::DeployUnderWay => ApiError::new(Problem::BuildUnfinished, "A deploy of this build is under way."),
+        Refused::Store(error) => error.into(),
+    }
+}

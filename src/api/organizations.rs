@@ -1,0 +1,315 @@
+//! The caller's organization: name, defaults, connections (decisions 5).
+
+use serde::Serialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+use super::auth::Caller;
+use super::body::{self, BodyDigest, Change, Fault, Fields, FromBody};
+use super::conditional::check_match;
+use super::endpoint::{Call, Head, NoContent, Ok200, Resource};
+use super::error::{ApiError, Problem, Result};
+use super::githost::{self, Githost};
+use super::urls;
+use crate::builds::connections::{GITHOST_PLUGIN, githost_token_place};
+use crate::model::build_setting::{BUILD_TYPES, PLATFORMS, Supersede};
+use crate::model::organization::{DefaultProjectSettings, GithostConnection, GithostStatus, Installation, PLAN};
+use crate::model::validation::InvalidCode;
+use crate::model::{Id, Organization, Secret, Timestamp};
+use crate::seams::{PluginBinding, SourceProblem};
+use crate::store::Read;
+
+/// Where the public git host lives, for connections that name no other.
+const PUBLIC_API: &str = "https://api.github.com";
+const PUBLIC_GIT: &str = "https://github.com";
+/// What a server of one's own adds to its address for its API.
+const API_PATH: &str = "/api/v3";
+
+/// The whole resource.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OrganizationView {
+    id: Id<Organization>,
+    name: String,
+    slug: String,
+    plan: &'static str,
+    default_project_settings: DefaultProjectSettings,
+    integrations: Integrations,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+#[derive(Serialize)]
+struct Integrations {
+    githost: GithostView,
+    /// Not built yet into a connection: null is what an organization without one shows.
+    streamvc: Option<()>,
+}
+
+/// The git host's connection, without its secret.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct GithostView {
+    status: GithostStatus,
+    installations: Vec<Installation>,
+    api_base_url: String,
+    git_base_url: String,
+    token_set: bool,
+    checked_at: Option<Timestamp>,
+}
+
+impl GithostView {
+    fn new(connection: Option<&GithostConnection>) -> Self {
+        let connection = connection.filter(|connection| connection.status != GithostStatus::Disconnected);
+        GithostView {
+            status: connection.map_or(GithostStatus::Disconnected, |connection| connection.status),
+            installations: connection.map(|connection| connection.installations.clone()).unwrap_or_default(),
+            api_base_url: connection.map(|connection| connection.api_base_url.clone()).unwrap_or_default(),
+            git_base_url: connection.map(|connection| connection.git_base_url.clone()).unwrap_or_default(),
+            token_set: connection.is_some_and(|connection| connection.token.is_some()),
+            checked_at: connection.map(|connection| connection.checked_at),
+        }
+    }
+}
+
+fn resource(organization: &Organization) -> Resource<OrganizationView> {
+    let view = OrganizationView {
+        id: organization.id,
+        name: organization.name.clone(),
+        slug: organization.slug.clone(),
+        plan: PLAN,
+        default_project_settings: organization.default_project_settings.clone(),
+        integrations: Integrations { githost: GithostView::new(organization.githost.as_ref()), streamvc: None },
+        created_at: organization.created_at,
+        updated_at: organization.updated_at,
+    };
+    Resource { value: view, version: organization.version }
+}
+
+/// The caller's own organization; any other is not found.
+fn find(rows: &impl Read, caller: &Caller, id: Id<Organization>) -> Result<Organization> {
+    if id != caller.organization() {
+        return Err(Problem::NotFound.into());
+    }
+    rows.get(id, id)?.ok_or_else(|| Problem::NotFound.into())
+}
+
+/// The organization.
+pub(super) async fn show(call: Call<Id<Organization>>) -> Result<Resource<OrganizationView>> {
+    call.app.store.read(|snapshot| find(snapshot, &call.caller, call.path).map(|organization| resource(&organization)))
+}
+
+/// Changes name and defaults.
+pub(super) async fn change(call: Call<Id<Organization>, (), Fields>) -> Result<Resource<OrganizationView>> {
+    let (caller, head, id, mut fields) = (call.caller, call.head, call.path, call.body);
+    call.app.store.read(|snapshot| find(snapshot, &caller, id))?;
+    let name = fields.optional("name", body::name(80));
+    let defaults = match fields.nested("defaultProjectSettings") {
+        Change::Absent => None,
+        Change::Null => Some(DefaultsChange::to_the_beginning()),
+        Change::Value(mut nested) => {
+            let change = DefaultsChange::read(&mut nested, &call.app.settings.extra_platforms);
+            fields.absorb(nested);
+            Some(change)
+        }
+    };
+    fields.read_only(&["id", "slug", "plan", "integrations", "createdAt", "updatedAt"]);
+    fields.finish()?;
+    let now = call.app.clock.now();
+    let update = move |tx: &crate::store::Change| {
+        let mut organization = find(tx, &caller, id)?;
+        check_match(&head, organization.version)?;
+        organization.name = name.unwrap_or(organization.name);
+        if let Some(defaults) = defaults {
+            defaults.apply(&mut organization.default_project_settings);
+        }
+        organization.updated_at = now;
+        organization.version += 1;
+        tx.put(&organization)?;
+        Ok::<_, ApiError>(resource(&organization))
+    };
+    call.app.store.write(update).await
+}
+
+/// `null` brings a default back to what a new organization has.
+#[derive(Default)]
+struct DefaultsChange {
+    is_reset: bool,
+    ue_version: Change<String>,
+    platform: Change<String>,
+    build_type: Change<String>,
+    timeout_minutes: Change<u32>,
+    artifact_retention_days: Change<u32>,
+    keep_last_artifacts: Change<u32>,
+    notify_on_complete: Change<bool>,
+    supersede: Change<Supersede>,
+}
+
+impl DefaultsChange {
+    fn to_the_beginning() -> Self {
+        DefaultsChange { is_reset: true, ..DefaultsChange::default() }
+    }
+
+    fn read(fields: &mut Fields, extra_platforms: &[String]) -> Self {
+        let platforms: Vec<&str> = PLATFORMS.into_iter().chain(extra_platforms.iter().map(String::as_str)).collect();
+        DefaultsChange {
+            is_reset: false,
+            ue_version: fields.change("ueVersion", body::text(64)),
+            platform: fields.change("platform", body::one_of(&platforms)),
+            build_type: fields.change("buildType", body::one_of(&BUILD_TYPES)),
+            timeout_minutes: fields.change("timeoutMinutes", body::number(5, 2880)),
+            artifact_retention_days: fields.change("artifactRetentionDays", body::number(1, 36_500)),
+            keep_last_artifacts: fields.change("keepLastArtifacts", body::number(0, 1000)),
+            notify_on_complete: fields.change("notifyOnComplete", body::boolean),
+            supersede: fields.change("supersede", supersede),
+        }
+    }
+
+    fn apply(self, defaults: &mut DefaultProjectSettings) {
+        let beginning = DefaultProjectSettings::default();
+        if self.is_reset {
+            *defaults = beginning;
+            return;
+        }
+        self.ue_version.apply_or(&mut defaults.ue_version, beginning.ue_version);
+        self.platform.apply_or(&mut defaults.platform, beginning.platform);
+        self.build_type.apply_or(&mut defaults.build_type, beginning.build_type);
+        self.timeout_minutes.apply_or(&mut defaults.timeout_minutes, beginning.timeout_minutes);
+        self.artifact_retention_days.apply_or(&mut defaults.artifact_retention_days, beginning.artifact_retention_days);
+        self.keep_last_artifacts.apply_or(&mut defaults.keep_last_artifacts, beginning.keep_last_artifacts);
+        self.notify_on_complete.apply_or(&mut defaults.notify_on_complete, beginning.notify_on_complete);
+        self.supersede.apply_or(&mut defaults.supersede, beginning.supersede);
+    }
+}
+
+/// `off`, `pending` or `running`.
+pub(super) fn supersede(value: serde_json::Value) -> std::result::Result<Supersede, Fault> {
+    Ok(match body::one_of(&["off", "pending", "running"])(value)?.as_str() {
+        "off" => Supersede::Off,
+        "running" => Supersede::Running,
+        _ => Supersede::Pending,
+    })
+}
+
+/// Body of PUT `/organizations/:id/integrations/githost`, with a token.
+pub(super) struct ConnectGithost {
+    token: Secret,
+    api_base_url: String,
+    git_base_url: String,
+}
+
+impl FromBody for ConnectGithost {
+    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
+        let (mut fields, digest) = Fields::from_body(body, head).await?;
+        let token = fields.required("token", token);
+        let api = fields.change("apiBaseUrl", base_url).value();
+        let git = fields.change("gitBaseUrl", base_url).value();
+        if api.is_none() && git.is_some() && !fields.has_failed_on("apiBaseUrl") {
+            fields.refuse("apiBaseUrl", InvalidCode::Required, "is required together with gitBaseUrl");
+        }
+        fields.finish()?;
+        let (api_base_url, git_base_url) = match (api, git) {
+            (None, _) => (PUBLIC_API.to_owned(), PUBLIC_GIT.to_owned()),
+            (Some(api), Some(git)) => (api, git),
+            (Some(api), None) if api == PUBLIC_API => (api, PUBLIC_GIT.to_owned()),
+            (Some(api), None) => {
+                let git = api.strip_suffix(API_PATH).unwrap_or(&api).to_owned();
+                (api, git)
+            }
+        };
+        let token = token.ok_or_else(|| ApiError::validation(Vec::new()))?;
+        Ok((ConnectGithost { token, api_base_url, git_base_url }, digest))
+    }
+}
+
+fn token(value: serde_json::Value) -> std::result::Result<Secret, Fault> {
+    let token = body::secret(1024)(value)?;
+    let is_plain = !token.reveal().is_empty() && token.reveal().bytes().all(|byte| byte.is_ascii_graphic());
+    if is_plain { Ok(token) } else { Err(Fault::invalid("must be visible ASCII without spaces")) }
+}
+
+fn base_url(value: serde_json::Value) -> std::result::Result<String, Fault> {
+    let address = urls::address(value)?;
+    match address.text.contains('?') {
+        true => Err(Fault::invalid("must have no query")),
+        false => Ok(address.text.trim_end_matches('/').to_owned()),
+    }
+}
+
+/// Connects the git host with a token: verified against the server before it is stored.
+pub(super) async fn connect_githost(call: Call<Id<Organization>, (), ConnectGithost>) -> Result<Ok200<GithostView>> {
+    let (app, caller, head, id) = (call.app.clone(), call.caller, call.head, call.path);
+    let ConnectGithost { token, api_base_url, git_base_url } = call.body;
+    app.store.read(|snapshot| find(snapshot, &caller, id))?;
+    let binding = PluginBinding {
+        plugin: GITHOST_PLUGIN.into(),
+        organization: id,
+        config: json!({"mode": "token", "apiBaseUrl": api_base_url, "gitBaseUrl": git_base_url}),
+        secrets: BTreeMap::from([("token".to_owned(), token.clone())]),
+    };
+    let host = Githost::with(&app, binding);
+    let described = app.source_control.check(host.binding(), host.call()).await.map_err(|error| match error.problem {
+        SourceProblem::Unauthenticated => {
+            ApiError::field("token", InvalidCode::InvalidValue, "the git host does not take this token").because(error)
+        }
+        SourceProblem::Forbidden => {
+            ApiError::field("token", InvalidCode::InvalidValue, "the git host does not allow this token enough").because(error)
+        }
+        SourceProblem::NotFound | SourceProblem::Invalid => {
+            ApiError::field("apiBaseUrl", InvalidCode::InvalidValue, "there is no git host's API at this address").because(error)
+        }
+        SourceProblem::RateLimited
+        | SourceProblem::Unavailable
+        | SourceProblem::TimedOut
+        | SourceProblem::TooLarge
+        | SourceProblem::Cancelled
+        | SourceProblem::StorageFull
+        | SourceProblem::Broken => githost::refusal(error),
+    })?;
+    let account = described.account.filter(|account| is_plain_account(account)).unwrap_or_else(|| "token".to_owned());
+    let now = app.clock.now();
+    let connection = GithostConnection {
+        status: GithostStatus::Connected,
+        api_base_url,
+        git_base_url,
+        token: Some(app.vault.seal(&githost_token_place(id), token.reveal()).map_err(ApiError::internal)?),
+        installations: vec![Installation { id: account.clone(), account, repository_selection: "all".into() }],
+        checked_at: now,
+    };
+    let update = move |tx: &crate::store::Change| {
+        let mut organization = find(tx, &caller, id)?;
+        check_match(&head, organization.version)?;
+        let view = GithostView::new(Some(&connection));
+        organization.githost = Some(connection);
+        organization.updated_at = now;
+        organization.version += 1;
+        tx.put(&organization)?;
+        Ok::<_, ApiError>(Ok200(view))
+    };
+    app.store.write(update).await
+}
+
+/// An account becomes a part of paths.
+fn is_plain_account(account: &str) -> bool {
+    (1..=100).contains(&account.len())
+        && account.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && !account.starts_with('.')
+}
+
+/// Takes the connection and its token away; git-hosted projects fail their builds until it is made again.
+pub(super) async fn disconnect_githost(call: Call<Id<Organization>>) -> Result<NoContent> {
+    let (caller, head, id, now) = (call.caller, call.head, call.path, call.app.clock.now());
+    let update = move |tx: &crate::store::Change| {
+        let mut organization = find(tx, &caller, id)?;
+        check_match(&head, organization.version)?;
+        let connection = organization.githost.as_mut().filter(|connection| connection.status != GithostStatus::Disconnected);
+        let connection = connection.ok_or_else(|| ApiError::new(Problem::NotFound, "The organization is not connected to a git host."))?;
+        connection.status = GithostStatus::Disconnected;
+        connection.token = None;
+        organization.updated_at = now;
+        organization.version += 1;
+        tx.put(&organization)?;
+        Ok::<_, ApiError>(NoContent)
+    };
+    call.app.store.write(update).await
+}

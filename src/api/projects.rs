@@ -1,0 +1,345 @@
+//! Projects: a codebase and its settings (decisions 6).
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::auth::Caller;
+use super::body::{self, BodyDigest, Change, Fault, Fields, FromBody};
+use super::build_settings::SettingView;
+use super::conditional::check_match;
+use super::cursor::Cursors;
+use super::endpoint::{Call, Created, Head, NoContent, Ok200, Resource};
+use super::error::{ApiError, Problem, Result};
+use super::githost::Githost;
+use super::query::{FromQuery, Pairs, Query};
+use crate::builds::lifecycle::LifecycleError;
+use crate::model::page::Page;
+use crate::model::project::{SourceLink, UprojectInfo};
+use crate::model::revision::check_branch;
+use crate::model::{BuildSetting, Id, Project, Status, Timestamp};
+use crate::store::key::Key;
+use crate::store::{Order, Read, StoreError, tables};
+
+const LONGEST_NAME: usize = 100;
+const LONGEST_DESCRIPTION: usize = 4000;
+const LONGEST_PATH: usize = 512;
+/// Settings of one project.
+pub(super) const MOST_SETTINGS: usize = 500;
+
+/// The specification's summary.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Summary {
+    id: Id<Project>,
+    name: String,
+    description: String,
+    source_control: &'static str,
+    repo_link: String,
+    last_build_at: Option<Timestamp>,
+    last_build_status: Option<Status>,
+}
+
+/// The detail view.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Detail {
+    #[serde(flatten)]
+    summary: Summary,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    uproject_path: String,
+    build_settings: Vec<SettingView>,
+    uproject: Option<UprojectInfo>,
+    installation_id: Option<String>,
+    default_branch: Option<String>,
+    depot: Option<String>,
+    stream_path: Option<String>,
+}
+
+impl Summary {
+    fn new(project: &Project) -> Self {
+        Summary {
+            id: project.id,
+            name: project.name.clone(),
+            description: project.description.clone(),
+            source_control: project.source.kind(),
+            repo_link: project.source.repo_link().to_owned(),
+            last_build_at: project.last_build.as_ref().map(|build| build.at),
+            last_build_status: project.last_build.as_ref().map(|build| build.status),
+        }
+    }
+}
+
+impl Detail {
+    fn new(project: &Project, settings: &[BuildSetting]) -> Self {
+        let (installation_id, default_branch, depot, stream_path) = match project.source.clone() {
+            SourceLink::Githost { installation_id, default_branch, .. } => (Some(installation_id), Some(default_branch), None, None),
+            SourceLink::Streamvc { depot, stream_path } => (None, None, Some(depot), Some(stream_path)),
+        };
+        Detail {
+            summary: Summary::new(project),
+            created_at: project.created_at,
+            updated_at: project.updated_at,
+            uproject_path: project.uproject_path.clone(),
+            build_settings: settings.iter().map(SettingView::new).collect(),
+            uproject: project.uproject.clone(),
+            installation_id,
+            default_branch,
+            depot,
+            stream_path,
+        }
+    }
+
+    fn resource(project: &Project, settings: &[BuildSetting]) -> Resource<Detail> {
+        Resource { value: Detail::new(project, settings), version: project.version }
+    }
+}
+
+/// The settings of a project that a caller may see, oldest first.
+pub(super) fn settings_of(rows: &impl Read, caller: &Caller, project: Id<Project>) -> std::result::Result<Vec<BuildSetting>, StoreError> {
+    let key = Key::of_id(project);
+    let all = rows.find_all(caller.organization(), &tables::BUILD_SETTINGS_BY_PROJECT, &key, Order::OldestFirst, MOST_SETTINGS)?;
+    Ok(all.into_iter().filter(|setting: &BuildSetting| caller.reaches_setting(project, setting.id)).collect())
+}
+
+/// A project that a caller may see.
+pub(super) fn find(rows: &impl Read, caller: &Caller, id: Id<Project>) -> Result<Project> {
+    if !caller.reaches_project(id) {
+        return Err(Problem::NotFound.into());
+    }
+    rows.get(caller.organization(), id)?.ok_or_else(|| Problem::NotFound.into())
+}
+
+/// GET `/projects`
+pub(super) struct ListProjects {
+    source_control: Option<String>,
+    limit: usize,
+    cursor: Option<String>,
+}
+
+impl FromQuery for ListProjects {
+    fn from_query(pairs: Pairs) -> Result<Self> {
+        let mut query = Query::new(pairs);
+        let list = ListProjects {
+            source_control: query.one_of("sourceControl", &["githost", "streamvc"]),
+            limit: query.limit()?,
+            cursor: query.text("cursor"),
+        };
+        query.finish()?;
+        Ok(list)
+    }
+}
+
+/// Projects, oldest first.
+pub(super) async fn list(call: Call<(), ListProjects>) -> Result<Ok200<Page<Summary>>> {
+    let ListProjects { source_control, limit, cursor } = call.query;
+    let organization = call.caller.organization();
+    let cursors = Cursors::new(&call.app.vault, organization, "listProjects", &[source_control.as_deref()])?;
+    let after = cursor.map(|cursor| cursors.read::<Project>(&cursor)).transpose()?;
+    let page = call.app.store.read(|snapshot| match call.caller.project_limit() {
+        None => {
+            let walk = source_control.as_deref().map(|kind| (&tables::PROJECTS_BY_KIND, Key::of_text(kind)));
+            snapshot.page(organization, walk, after, Order::OldestFirst, limit)
+        }
+        // A token of few projects: they are looked up one by one. The limit is kept sorted.
+        Some(ids) => {
+            let mut items = Vec::new();
+            for id in ids.iter().filter(|id| after.is_none_or(|after| **id > after)) {
+                let project: Option<Project> = snapshot.get(organization, *id)?;
+                items.extend(project.filter(|project| source_control.as_deref().is_none_or(|kind| kind == project.source.kind())));
+            }
+            let more = items.len() > limit;
+            items.truncate(limit);
+            let next = items.last().filter(|_| more).map(|last| last.id);
+            Ok(crate::store::Page { items, next })
+        }
+    })?;
+    let page: crate::store::Page<Project> = page;
+    Ok(Ok200(Page { items: page.items.iter().map(Summary::new).collect(), next_cursor: page.next.map(|last| cursors.write(last)) }))
+}
+
+/// One project.
+pub(super) async fn show(call: Call<Id<Project>>) -> Result<Resource<Detail>> {
+    call.app.store.read(|snapshot| {
+        let project = find(snapshot, &call.caller, call.path)?;
+        let settings = settings_of(snapshot, &call.caller, project.id)?;
+        Ok(Detail::resource(&project, &settings))
+    })
+}
+
+/// Body of POST `/projects/add-repo`
+pub(super) struct AddRepo {
+    name: String,
+    installation_id: String,
+    repo_full_name: String,
+    default_branch: String,
+    uproject_path: Option<String>,
+}
+
+impl FromBody for AddRepo {
+    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
+        let (mut fields, digest) = Fields::from_body(body, head).await?;
+        let name = fields.required("name", body::name(LONGEST_NAME));
+        let installation_id = fields.required("installationId", body::name(200));
+        let repo_full_name = fields.required("repoFullName", repository_name);
+        let default_branch = fields.required("defaultBranch", branch);
+        let uproject_path = fields.change("uprojectPath", uproject_path).value().filter(|path| !path.is_empty());
+        fields.finish()?;
+        let all = (|| {
+            Some(AddRepo {
+                name: name?,
+                installation_id: installation_id?,
+                repo_full_name: repo_full_name?,
+                default_branch: default_branch?,
+                uproject_path,
+            })
+        })();
+        Ok((all.ok_or_else(|| ApiError::validation(Vec::new()))?, digest))
+    }
+}
+
+/// `<owner>/<repo>`
+pub(super) fn repository_name(value: Value) -> std::result::Result<String, Fault> {
+    let name = body::text(201)(value)?;
+    let is_part = |part: &str| {
+        (1..=100).contains(&part.len())
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+            && !part.starts_with(['-', '.'])
+    };
+    let is_name = name
+        .split_once('/')
+        .is_some_and(|(owner, repository)| is_part(owner) && is_part(repository) && !repository.to_ascii_lowercase().ends_with(".git"));
+    if is_name { Ok(name) } else { Err(Fault::invalid("must look like owner/repository")) }
+}
+
+/// A branch's name.
+pub(super) fn branch(value: Value) -> std::result::Result<String, Fault> {
+    let name = body::text(250)(value)?;
+    check_branch(&name).map_err(Fault::invalid)?;
+    Ok(name)
+}
+
+/// A project file's path in the codebase. `""` is for callers to judge.
+pub(super) fn uproject_path(value: Value) -> std::result::Result<String, Fault> {
+    let path = body::text(LONGEST_PATH)(value)?;
+    if path.is_empty() {
+        return Ok(path);
+    }
+    let is_relative = !path.starts_with('/') && !path.contains(['\\', ':', '<', '>', '"', '|', '?', '*']);
+    let is_plain =
+        path.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.starts_with('-') && !part.eq_ignore_ascii_case(".git"));
+    let has_name = path.len() > ".uproject".len()
+        && path.to_ascii_lowercase().ends_with(".uproject")
+        && !path.to_ascii_lowercase().ends_with("/.uproject");
+    match is_relative && is_plain && has_name {
+        true => Ok(path),
+        false => Err(Fault::invalid("must be the relative path of a .uproject file, with / between its parts")),
+    }
+}
+
+/// Links a git-hosted repository. Everything is verified at the host before anything is stored.
+pub(super) async fn add_repo(call: Call<(), (), AddRepo>) -> Result<Created> {
+    if call.caller.is_limited() {
+        return Err(ApiError::new(Problem::InsufficientScope, "A token that is limited to projects or settings adds none."));
+    }
+    let AddRepo { name, installation_id, repo_full_name, default_branch, uproject_path } = call.body;
+    let host = Githost::of(&call.app, &call.caller, &installation_id)?;
+    let head = host.head(&repo_full_name, &default_branch).await?;
+    let uproject = host.uproject(&repo_full_name, &head.id, uproject_path.as_deref()).await?;
+    let now = call.app.clock.now();
+    let project = Project {
+        id: call.app.clock.new_id(),
+        organization_id: call.caller.organization(),
+        name,
+        description: String::new(),
+        source: SourceLink::Githost { installation_id, repo_full_name, default_branch },
+        uproject_path: uproject.path.clone(),
+        uproject: Some(uproject),
+        last_build: None,
+        created_at: now,
+        updated_at: now,
+        version: 1,
+    };
+    let created = Created::new(&format!("/projects/{}", project.id), &Detail::new(&project, &[]), Some(project.version))?;
+    let (answer, idempotency) = (created.clone(), call.idempotency);
+    let insert = move |change: &crate::store::Change| {
+        let key = tables::project_source_key(project.source.kind(), project.source.repo_link(), &project.uproject_path);
+        if change.find(project.organization_id, &tables::PROJECTS_BY_SOURCE, &key)?.is_some() {
+            return Err(ApiError::from(Problem::ProjectExists));
+        }
+        change.put(&project)?;
+        idempotency.remember(change, &answer)
+    };
+    call.app.store.write(insert).await?;
+    Ok(created)
+}
+
+/// Body of PATCH `/projects/:id`
+pub(super) struct ProjectChange {
+    name: Option<String>,
+    description: Change<String>,
+}
+
+impl FromBody for ProjectChange {
+    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
+        let (mut fields, digest) = Fields::from_body(body, head).await?;
+        let name = fields.optional("name", body::name(LONGEST_NAME));
+        let description = fields.change("description", body::prose(LONGEST_DESCRIPTION));
+        // The link to the codebase never changes: delete and create again.
+        fields.read_only(&["id", "sourceControl", "repoLink", "lastBuildAt", "lastBuildStatus", "createdAt", "updatedAt", "uprojectPath"]);
+        fields.read_only(&["buildSettings", "uproject", "installationId", "defaultBranch", "depot", "streamPath", "repoFullName"]);
+        fields.finish()?;
+        Ok((ProjectChange { name, description }, digest))
+    }
+}
+
+/// Changes name and description.
+pub(super) async fn change(call: Call<Id<Project>, (), ProjectChange>) -> Result<Resource<Detail>> {
+    let (caller, head, id, now) = (call.caller, call.head, call.path, call.app.clock.now());
+    let ProjectChange { name, description } = call.body;
+    let update = move |change: &crate::store::Change| {
+        let mut project = find(change, &caller, id)?;
+        check_match(&head, project.version)?;
+        if let Some(name) = name {
+            project.name = name;
+        }
+        match description {
+            Change::Absent => {}
+            Change::Null => project.description.clear(),
+            Change::Value(description) => project.description = description,
+        }
+        project.updated_at = now;
+        project.version += 1;
+        change.put(&project)?;
+        let settings = settings_of(change, &caller, id)?;
+        Ok::<_, ApiError>(Detail::resource(&project, &settings))
+    };
+    call.app.store.write(update).await
+}
+
+/// Removes a project and its settings; what it still has to build ends. Build records and artifacts stay.
+pub(super) async fn remove(call: Call<Id<Project>>) -> Result<NoContent> {
+    let (caller, head, id, builds) = (call.caller, call.head, call.path, call.app.builds.clone());
+    let delete = move |change: &crate::store::Change| {
+        let project = find(change, &caller, id)?;
+        check_match(&head, project.version)?;
+        let organization = caller.organization();
+        let settings: Vec<BuildSetting> =
+            change.find_all(organization, &tables::BUILD_SETTINGS_BY_PROJECT, &Key::of_id(id), Order::OldestFirst, usize::MAX)?;
+        builds.project_deleted_in(change, organization, id, settings.iter().map(|setting| setting.id).collect()).map_err(lifecycle)?;
+        for setting in settings {
+            change.remove(organization, setting.id)?;
+        }
+        change.remove(organization, id)?;
+        Ok::<_, ApiError>(NoContent)
+    };
+    call.app.store.write(delete).await
+}
+
+/// What the life of builds can refuse inside somebody else's transaction: nothing that a client could mend.
+pub(super) fn lifecycle(error: LifecycleError) -> ApiError {
+    match error {
+        LifecycleError::Store(error) => error.into(),
+        LifecycleError::NotFound | LifecycleError::CancelRequested | LifecycleError::Transition(_) => ApiError::internal(error),
+    }
+}
