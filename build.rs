@@ -13,16 +13,24 @@ use std::process::Command;
 use wit_component::{ComponentEncoder, DecodedWasm};
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const GUESTS: [&str; 2] = ["custom-deploy", "githost"];
+/// `abuse` is for the tests of the host; nothing of it gets into the binary.
+const GUESTS: [&str; 3] = ["custom-deploy", "githost", "abuse"];
 const MANIFEST_SECTION: &str = "cookhouse:manifest";
 const MANIFEST_LIMIT: usize = 256 * 1024;
 /// Directories below `fixtures/` that the demo needs.
 const DEMO: [&str; 3] = ["engines/UE_5.4", "engines/standin", "projects/demo"];
 
 fn main() {
-    for path in
-        ["build.rs", "wit", "plugins/Cargo.toml", "plugins/Cargo.lock", "plugins/support", "plugins/custom-deploy", "plugins/githost"]
-    {
+    for path in [
+        "build.rs",
+        "wit",
+        "plugins/Cargo.toml",
+        "plugins/Cargo.lock",
+        "plugins/support",
+        "plugins/custom-deploy",
+        "plugins/githost",
+        "plugins/abuse",
+    ] {
         println!("cargo::rerun-if-changed={path}");
     }
     for directory in DEMO {

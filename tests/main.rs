@@ -11,6 +11,7 @@ mod engine;
 mod logs;
 mod outbound;
 mod platform;
+mod plugins;
 mod store;
 mod support;
 mod tidy;

@@ -60,6 +60,19 @@ impl Redactor {
         text
     }
 
+    /// The same for output that need not be text.
+    pub(crate) fn redact_bytes(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+        let forms = self.forms.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for form in forms.iter().map(String::as_bytes) {
+            let mut from = 0;
+            while let Some(found) = bytes[from..].windows(form.len()).position(|window| window == form) {
+                bytes.splice(from + found..from + found + form.len(), MASK.bytes());
+                from += found + MASK.len();
+            }
+        }
+        bytes
+    }
+
     /// Where a text of unfinished output may be cut so that no secret is cut in two: at `at` or before. The text
     /// must hold [`Redactor::longest`] more bytes than `at`.
     pub(crate) fn cut(&self, text: &str, at: usize) -> usize {
@@ -97,6 +110,7 @@ mod tests {
             assert_eq!(masked, "<***>");
         }
         assert_eq!(redactor.redact("nothing here"), "nothing here");
+        assert_eq!(redactor.redact_bytes(b"\xff s3cr3t/to+ken= s3cr3t/to+ken=".to_vec()), b"\xff *** ***");
     }
 
     #[test]

@@ -19,5 +19,6 @@
 //! a checkout leaves pointers and `lfs fetch`, `lfs checkout`, `lfs pull` bring the files.
 
 pub(crate) mod arguments;
+pub(crate) mod certificates;
 pub(crate) mod profile;
 pub(crate) mod repository;

@@ -59,7 +59,7 @@ impl Profile {
                 std::fs::write(&settings, "")?;
             }
         }
-        for name in ["hooks", "template"] {
+        for name in ["hooks", "template", "empty"] {
             let directory = self.home.join(name);
             let is_empty = std::fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_none());
             if !is_empty {

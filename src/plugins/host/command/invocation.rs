@@ -1,0 +1,244 @@
+//! A command line under construction, and its start.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+use wasmtime::component::Resource;
+
+use super::super::super::bindings::command as contract;
+use super::super::super::bindings::types::ErrorCode;
+use super::super::super::git::profile::{self, Access, Profile};
+use super::super::super::git::{arguments, repository};
+use super::super::super::manifest::SecretUse;
+use super::super::super::text::clean;
+use super::super::secrets::Secret;
+use super::super::workspaces::{Workspace, checked_path};
+use super::super::{CallState, Failure, blocking};
+use crate::platform::process::{Child, Command, Stdin};
+
+/// Arguments, environment and input of one command.
+const MOST_BYTES: usize = 8 << 20;
+/// Arguments and variables.
+const MOST_WORDS: usize = 5000;
+
+/// What a guest wants started. The contract's setters cannot fail: the first fault is kept and told at the start.
+pub struct Invocation {
+    tool: String,
+    arguments: Vec<String>,
+    environment: BTreeMap<String, String>,
+    secret_environment: BTreeMap<String, Vec<u8>>,
+    input: Option<Vec<u8>>,
+    directory: Option<(Workspace, PathBuf)>,
+    timeout: Option<Duration>,
+    pub(super) logs: bool,
+    bytes: usize,
+    fault: Option<Failure>,
+}
+
+/// A tool that runs.
+pub(super) struct Started {
+    pub(super) child: Child,
+    pub(super) deadline: Option<Instant>,
+    pub(super) logs: bool,
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+impl Invocation {
+    fn add(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes;
+        let words = self.arguments.len() + self.environment.len() + self.secret_environment.len();
+        if self.bytes > MOST_BYTES || words > MOST_WORDS {
+            self.fail(Failure::said(ErrorCode::TooLarge, "the command has too many arguments or too much input"));
+            return false;
+        }
+        true
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.fault.get_or_insert(failure);
+    }
+}
+
+impl CallState {
+    /// Checks everything against the tool's rules, then starts it.
+    pub(super) async fn start_tool(&mut self, mut invocation: Invocation) -> Result<Started, Failure> {
+        if let Some(fault) = invocation.fault.take() {
+            return Err(fault);
+        }
+        let shown = clean(&invocation.tool, 60);
+        if !self.grants.allows_tool(&invocation.tool) {
+            return Err(Failure::said(ErrorCode::Denied, format!("the tool `{shown}` was not granted, or this server has none"))
+                .reason("tool-not-granted"));
+        }
+        let permit = self.live_processes.take()?;
+        let tools = self.tools.clone();
+        let Some(git) = tools.git.as_ref().filter(|_| invocation.tool == "git") else {
+            return Err(Failure::said(ErrorCode::Unsupported, format!("this server has no tool `{shown}`")).reason("tool-missing"));
+        };
+        let deadline = invocation.timeout.map(|timeout| Instant::now() + timeout);
+        let logs = invocation.logs;
+        let command = self.git_command(git, invocation).await?;
+        let named = |error: std::io::Error| {
+            tracing::warn!(%error, "git cannot be started");
+            Failure::said(ErrorCode::Io, "git cannot be started on this server").reason("tool-missing")
+        };
+        let child = command.start().map_err(named)?;
+        Ok(Started { child, deadline, logs, permit })
+    }
+
+    async fn git_command(&mut self, git: &Profile, mut invocation: Invocation) -> Result<Command, Failure> {
+        let denied = |text: String| Failure::said(ErrorCode::Denied, text).reason("command-denied");
+        let grants = self.grants.clone();
+        arguments::check(&invocation.arguments, |url| grants.allows_url(url)).map_err(|refused| denied(refused.to_string()))?;
+        let access = self.git_access(&mut invocation)?;
+        let directory = match invocation.directory.take() {
+            Some((workspace, path)) => {
+                let release_locks = !std::mem::replace(&mut self.has_run_git, true);
+                let prepared = blocking(move || {
+                    let inside = if path.as_os_str() == "." { path } else { workspace.directory.canonicalize(path)? };
+                    repository::disarm(&workspace.directory, &inside, release_locks)?;
+                    Ok(if inside.as_os_str() == "." { workspace.root.to_path_buf() } else { workspace.root.join(inside) })
+                });
+                self.unless_cancelled(prepared).await?.map_err(|error| Failure::io(&error, "the repository in the workspace"))?
+            }
+            None => git.home.join("empty"),
+        };
+        let prepared = {
+            let git = git.clone();
+            blocking(move || git.prepare())
+        }
+        .await;
+        prepared.map_err(|error| Failure::io(&error, "git's private directory"))?;
+        let mut command = Command::new(&git.git, &directory, self.call.process_marker.clone());
+        command.args = invocation.arguments.into_iter().map(OsString::from).collect();
+        command.environment = git.environment(&directory, &access, &self.grants).into_iter().collect();
+        command.stdin = invocation.input.map_or(Stdin::Null, Stdin::Bytes);
+        Ok(command)
+    }
+
+    /// The three variables that git's rules know; any other is refused.
+    fn git_access(&self, invocation: &mut Invocation) -> Result<Access, Failure> {
+        let mut access = Access::default();
+        for (name, value) in std::mem::take(&mut invocation.environment) {
+            match name.as_str() {
+                profile::REMOTE if self.grants.allows_url(&value) => access.remote = Some(value),
+                profile::REMOTE => {
+                    return Err(Failure::said(ErrorCode::Denied, "the remote is at no granted origin").reason("origin-not-granted"));
+                }
+                profile::USERNAME if !value.chars().any(char::is_control) => access.username = Some(value),
+                _ => return Err(unknown_variable(&name)),
+            }
+        }
+        for (name, value) in std::mem::take(&mut invocation.secret_environment) {
+            let usable = String::from_utf8(value).ok().filter(|value| !value.chars().any(char::is_control));
+            match (name.as_str(), usable) {
+                (profile::PASSWORD, Some(value)) => access.password = Some(value),
+                (profile::PASSWORD, None) => return Err(Failure::said(ErrorCode::InvalidConfig, "the secret contains control characters")),
+                _ => return Err(unknown_variable(&name)),
+            }
+        }
+        Ok(access)
+    }
+}
+
+fn unknown_variable(name: &str) -> Failure {
+    Failure::said(ErrorCode::Denied, format!("the variable `{}` is not one that may be set for git", clean(name, 60)))
+        .reason("command-denied")
+}
+
+impl contract::HostInvocation for CallState {
+    async fn new(&mut self, tool: String) -> wasmtime::Result<Resource<Invocation>> {
+        let invocation = Invocation {
+            tool,
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            secret_environment: BTreeMap::new(),
+            input: None,
+            directory: None,
+            timeout: None,
+            logs: false,
+            bytes: 0,
+            fault: None,
+        };
+        Ok(self.table.push(invocation)?)
+    }
+
+    async fn arg(&mut self, invocation: Resource<Invocation>, value: String) -> wasmtime::Result<()> {
+        let invocation = self.table.get_mut(&invocation)?;
+        if invocation.add(value.len()) {
+            invocation.arguments.push(value);
+        }
+        Ok(())
+    }
+
+    async fn env(&mut self, invocation: Resource<Invocation>, name: String, value: String) -> wasmtime::Result<()> {
+        let invocation = self.table.get_mut(&invocation)?;
+        if invocation.add(name.len() + value.len()) {
+            invocation.environment.insert(name, value);
+        }
+        Ok(())
+    }
+
+    async fn secret_env(&mut self, invocation: Resource<Invocation>, name: String, value: Resource<Secret>) -> wasmtime::Result<()> {
+        let secret = self.secret_for(&value, SecretUse::Env);
+        let invocation = self.table.get_mut(&invocation)?;
+        match secret {
+            Ok(secret) if invocation.add(name.len() + secret.len()) => {
+                invocation.secret_environment.insert(name, secret);
+            }
+            Ok(_) => {}
+            Err(failure) => invocation.fail(failure),
+        }
+        Ok(())
+    }
+
+    async fn secret_input(&mut self, invocation: Resource<Invocation>, value: Resource<Secret>) -> wasmtime::Result<()> {
+        let secret = self.secret_for(&value, SecretUse::Stdin);
+        let invocation = self.table.get_mut(&invocation)?;
+        match secret {
+            Ok(secret) if invocation.add(secret.len()) => invocation.input = Some(secret),
+            Ok(_) => {}
+            Err(failure) => invocation.fail(failure),
+        }
+        Ok(())
+    }
+
+    async fn input(&mut self, invocation: Resource<Invocation>, bytes: Vec<u8>) -> wasmtime::Result<()> {
+        let invocation = self.table.get_mut(&invocation)?;
+        if invocation.add(bytes.len()) {
+            invocation.input = Some(bytes);
+        }
+        Ok(())
+    }
+
+    async fn directory(&mut self, invocation: Resource<Invocation>, workspace: Resource<Workspace>, path: String) -> wasmtime::Result<()> {
+        let workspace = self.table.get(&workspace)?.clone();
+        let invocation = self.table.get_mut(&invocation)?;
+        match checked_path(&path) {
+            Ok(path) => invocation.directory = Some((workspace, path)),
+            Err(failure) => invocation.fail(failure),
+        }
+        Ok(())
+    }
+
+    async fn timeout_ms(&mut self, invocation: Resource<Invocation>, duration: u64) -> wasmtime::Result<()> {
+        // Far beyond any call; keeps the arithmetic of instants safe.
+        const LONGEST: u64 = 7 * 24 * 3600 * 1000;
+        self.table.get_mut(&invocation)?.timeout = Some(Duration::from_millis(duration.min(LONGEST)));
+        Ok(())
+    }
+
+    async fn log_lines(&mut self, invocation: Resource<Invocation>, enabled: bool) -> wasmtime::Result<()> {
+        self.table.get_mut(&invocation)?.logs = enabled;
+        Ok(())
+    }
+
+    async fn drop(&mut self, invocation: Resource<Invocation>) -> wasmtime::Result<()> {
+        self.table.delete(invocation)?;
+        Ok(())
+    }
+}

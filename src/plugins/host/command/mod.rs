@@ -1,0 +1,47 @@
+//! `command`: native tools by name. A tool is a program that the administrator bound, with rules for its arguments
+//! and environment; no shell, nothing inherited, ended with everything it started.
+
+mod capture;
+mod invocation;
+mod process;
+
+pub use invocation::Invocation;
+pub use process::Process;
+
+use wasmtime::component::Resource;
+
+use super::super::bindings::command::{self as contract, Captured};
+use super::super::git::profile::Profile;
+use super::{CallState, Failure};
+
+/// Processes of one call that may run at one time.
+pub(crate) const LIVE_PROCESSES: usize = 4;
+
+/// The tools of this server.
+#[derive(Debug, Default)]
+pub(crate) struct Tools {
+    /// `git`, where it is.
+    pub(crate) git: Option<Profile>,
+}
+
+impl Tools {
+    /// Their names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.git.iter().map(|_| "git".to_owned())
+    }
+}
+
+impl contract::Host for CallState {
+    async fn run(&mut self, invocation: Resource<Invocation>, limit: u32) -> Result<Captured, Failure> {
+        let invocation = self.table.delete(invocation)?;
+        let started = self.start_tool(invocation).await?;
+        self.run_to_end(started, limit).await
+    }
+
+    async fn spawn(&mut self, invocation: Resource<Invocation>) -> Result<Resource<Process>, Failure> {
+        let invocation = self.table.delete(invocation)?;
+        let started = self.start_tool(invocation).await?;
+        let process = self.follow(started);
+        Ok(self.table.push(process)?)
+    }
+}
