@@ -120,13 +120,15 @@ struct Inner {
     /// Hints; see `queue` and `deploy`.
     queue: Notify,
     deploys: Notify,
+    /// Set while builds are being started.
+    runtime: Mutex<Option<tokio::runtime::Handle>>,
 }
 
 /// A build that occupies a slot.
 #[derive(Clone)]
 struct Running {
     setting: Id<BuildSetting>,
-    engine: Option<PathBuf>,
+    ue_version: String,
     stop: Stop,
 }
 
@@ -200,7 +202,8 @@ impl Builds {
     /// The handle; nothing runs yet.
     pub fn new(settings: Settings, parts: Parts) -> Builds {
         let running = Mutex::new(HashMap::new());
-        Builds(Arc::new(Inner { settings, parts, running, queue: Notify::new(), deploys: Notify::new() }))
+        let (queue, deploys) = (Notify::new(), Notify::new());
+        Builds(Arc::new(Inner { settings, parts, running, queue, deploys, runtime: Mutex::new(None) }))
     }
 
     /// Makes a pending build; it is on disk when this returns.
@@ -209,10 +212,12 @@ impl Builds {
         self.0.parts.store.write(move |tx| builds.trigger_in(tx, &request)).await
     }
 
-    /// The same as a part of the caller's transaction.
+    /// The same as a part of the caller's transaction. The answer is the build as it was accepted; where nothing has to
+    /// wait for anything, the same transaction lets it begin.
     pub fn trigger_in(&self, tx: &Change, request: &Request) -> Result<Build, TriggerError> {
         let created = trigger::create(tx, &self.0.parts.clock, request)?;
         self.after(tx, created.to_end, StopReason::Superseded);
+        self.begin_in(tx, &created.build)?;
         Ok(created.build)
     }
 

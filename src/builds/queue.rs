@@ -2,19 +2,24 @@
 //! `slots` at once. Wake-ups are hints; each pass reads the index of pending builds anew.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::engines::Inventory;
 use super::lifecycle::{self, Claim, LifecycleError};
+use super::logs::LogWriter;
 use super::{Builds, Inner, Running, Stop, StopReason, run};
-use crate::model::{Build, Id, Timestamp};
+use crate::model::{Build, Id, Status, Timestamp};
 use crate::platform::files;
 use crate::store::key::Key;
 use crate::store::tables::BUILDS_PENDING;
-use crate::store::{Read, Snapshot, StoreError};
+use crate::store::{Change, Read, Snapshot, StoreError};
 
 /// How long a lost hint delays a build.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -32,6 +37,7 @@ impl Builds {
     /// Runs builds and deploys until `stop`; then starts nothing more, gives what runs the configured grace, ends the
     /// rest, and returns when all of it is recorded.
     pub async fn run(&self, stop: CancellationToken) {
+        *self.0.runtime() = Some(Handle::current());
         tokio::join!(self.run_queue(&stop), self.run_deploys(&stop));
     }
 
@@ -49,6 +55,7 @@ impl Builds {
                 () = stop.cancelled() => {}
             }
         }
+        *self.0.runtime() = None;
         self.end_running().await;
     }
 
@@ -84,21 +91,20 @@ impl Builds {
                     self.0.parts.store.write(move |tx| lifecycle::note_waiting(tx, organization, id, Some(STORAGE_FULL))).await?;
                     return Ok(());
                 }
-                What::Start(engine) => self.start(next.build, engine).await?,
+                What::Start => self.start(next.build).await?,
             }
         }
     }
 
-    async fn start(&self, build: Build, engine: Option<PathBuf>) -> Result<(), LifecycleError> {
+    async fn start(&self, build: Build) -> Result<(), LifecycleError> {
         let (organization, id) = (build.organization_id, build.id);
-        let stop = Stop::default();
-        // Entered before the claim, so that a cancellation right after it finds someone to ask.
-        self.0.running().insert(id, Running { setting: build.build_setting_id, engine, stop: stop.clone() });
-        let mut slot = Slot { builds: self.clone(), id, is_taken: true };
+        let Some((mut slot, stop)) = self.occupy(&build, self.0.settings.slots) else { return Ok(()) };
+        // Makes directories and syncs them, while the claim is being synced itself.
+        let log = self.open_log(id, &Handle::current());
         let now = self.0.parts.clock.now();
         match self.0.parts.store.write(move |tx| lifecycle::claim(tx, organization, id, now)).await {
             Ok(Claim::Running(claimed)) => {
-                tokio::spawn(run::run(self.clone(), *claimed, stop, slot));
+                tokio::spawn(run::run(self.clone(), *claimed, log, stop, slot));
                 Ok(())
             }
             Ok(Claim::NotNow | Claim::Failed) => {
@@ -107,6 +113,42 @@ impl Builds {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Takes one of `slots`. Before the claim, so that a cancellation right after that finds someone to ask.
+    fn occupy(&self, build: &Build, slots: usize) -> Option<(Slot, Stop)> {
+        let mut running = self.0.running();
+        if running.len() >= slots || running.values().any(|running| running.setting == build.build_setting_id) {
+            return None;
+        }
+        let stop = Stop::default();
+        let entry = Running { setting: build.build_setting_id, ue_version: build.ue_version.clone(), stop: stop.clone() };
+        running.insert(build.id, entry);
+        Some((Slot { builds: self.clone(), id: build.id, is_taken: true }, stop))
+    }
+
+    fn open_log(&self, id: Id<Build>, runtime: &Handle) -> JoinHandle<io::Result<LogWriter>> {
+        let builds = self.clone();
+        runtime.spawn(async move { builds.0.parts.logs.writer(id).await })
+    }
+
+    /// Claims a new build in the transaction that makes it, where the machine is idle and nothing else waits: one flush
+    /// then covers both, and the build begins as soon as it is accepted.
+    pub(super) fn begin_in(&self, tx: &Change, build: &Build) -> Result<(), LifecycleError> {
+        let Some(runtime) = self.0.runtime().clone() else { return Ok(()) };
+        if build.status != Status::Pending || tx.ids_on_host(&BUILDS_PENDING, &Key::all())? != [build.id] || !self.0.has_room() {
+            return Ok(());
+        }
+        let Some((slot, stop)) = self.occupy(build, self.0.settings.slots.min(1)) else { return Ok(()) };
+        match lifecycle::claim(tx, build.organization_id, build.id, self.0.parts.clock.now())? {
+            Claim::Running(claimed) => {
+                let (builds, log) = (self.clone(), self.open_log(build.id, &runtime));
+                // Not committed: the hook is dropped, and the slot with it.
+                tx.after_commit(move || drop(runtime.spawn(run::run(builds, *claimed, log, stop, slot))));
+            }
+            Claim::NotNow | Claim::Failed => drop(slot),
+        }
+        Ok(())
     }
 }
 
@@ -138,19 +180,25 @@ struct Next {
 }
 
 enum What {
-    Start(Option<PathBuf>),
+    Start,
     Expire,
     NoteFull,
 }
 
 impl Inner {
+    fn runtime(&self) -> MutexGuard<'_, Option<Handle>> {
+        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The oldest build about which something can be done.
     fn next(&self, may_start: bool) -> Result<Option<Next>, StoreError> {
         let running: Vec<Running> = self.running().values().cloned().collect();
         let settings: HashSet<_> = running.iter().map(|running| running.setting).collect();
-        let engines: HashSet<&Path> = running.iter().filter_map(|running| running.engine.as_deref()).collect();
         let too_old = Timestamp(self.parts.clock.now().0.saturating_sub(i64::try_from(LONGEST_WAIT.as_millis()).unwrap_or(i64::MAX)));
-        let mut inventory = None;
+        // On an idle machine no engine is busy, and the disk need not be asked which there are.
+        let inventory = if running.is_empty() { Inventory::default() } else { Inventory::read(&self.settings.engines) };
+        let root = |ue_version: &str| inventory.find(ue_version).ok().map(|engine| canonical(&engine.root));
+        let busy: HashSet<PathBuf> = running.iter().filter_map(|running| root(&running.ue_version)).collect();
         let mut found = None;
         self.parts.store.read(|snapshot| {
             snapshot.for_each_on_host(&BUILDS_PENDING, &Key::all(), |build: Build| {
@@ -165,13 +213,11 @@ impl Inner {
                 if settings.contains(&build.build_setting_id) {
                     return Ok(true);
                 }
-                let inventory = inventory.get_or_insert_with(|| Inventory::read(&self.settings.engines));
-                let engine = inventory.find(&build.ue_version).ok().map(|engine| canonical(&engine.root));
-                if engine.as_deref().is_some_and(|engine| engines.contains(engine)) {
+                if root(&build.ue_version).is_some_and(|engine| busy.contains(&engine)) {
                     return Ok(true);
                 }
                 let what = match self.has_room() {
-                    true => What::Start(engine),
+                    true => What::Start,
                     false if build.pending_reason.as_deref() == Some(STORAGE_FULL) => return Ok(false),
                     false => What::NoteFull,
                 };

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::connections::{self, deploy_bindings};
@@ -55,11 +56,14 @@ struct Seen {
     facts: Facts,
 }
 
+/// The log of a build that begins.
+type OpeningLog = JoinHandle<std::io::Result<LogWriter>>;
+
 /// Runs a claimed build to its end. The slot is free again when this is over.
-pub(super) async fn run(builds: Builds, claimed: Claimed, stop: Stop, slot: Slot) {
+pub(super) async fn run(builds: Builds, claimed: Claimed, log: OpeningLog, stop: Stop, slot: Slot) {
     let (organization, id) = (claimed.build.organization_id, claimed.build.id);
     // A task of its own, so that a panic is the end of this build alone.
-    let task = tokio::spawn(run_claimed(builds.clone(), claimed, stop));
+    let task = tokio::spawn(run_claimed(builds.clone(), claimed, log, stop));
     let result = match task.await {
         Ok(result) => result,
         Err(error) => {
@@ -74,7 +78,7 @@ pub(super) async fn run(builds: Builds, claimed: Claimed, stop: Stop, slot: Slot
     drop(slot);
 }
 
-async fn run_claimed(builds: Builds, claimed: Claimed, stop: Stop) -> Result<(), LifecycleError> {
+async fn run_claimed(builds: Builds, claimed: Claimed, log: OpeningLog, stop: Stop) -> Result<(), LifecycleError> {
     let build = &claimed.build;
     let began = Instant::now();
     let timeout = match claimed.setting.timeout_minutes {
@@ -82,7 +86,7 @@ async fn run_claimed(builds: Builds, claimed: Claimed, stop: Stop) -> Result<(),
         None => builds.0.settings.timeout.min(minutes_of(claimed.organization.default_project_settings.timeout_minutes)),
     };
     let deadline = began + timeout;
-    let log = match builds.0.parts.logs.writer(build.id).await {
+    let log = match log.await.map_err(std::io::Error::other).and_then(|log| log) {
         Ok(log) => log,
         Err(error) => return no_log(&builds, build, &error).await,
     };
