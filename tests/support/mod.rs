@@ -4,6 +4,7 @@ pub(crate) mod client;
 #[cfg(unix)]
 pub(crate) mod farm;
 pub(crate) mod repositories;
+pub(crate) mod scripted;
 pub(crate) mod server;
 pub(crate) mod small_disk;
 pub(crate) mod studio;

@@ -49,6 +49,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Entries of a recursive tree before it is cut short; GitHub cuts at 100,000.
     pub tree_limit: usize,
+    /// Speaks git's protocol of before 2018, in which a commit can be fetched by its branch only.
+    pub is_old: bool,
 }
 
 impl Settings {
@@ -60,6 +62,7 @@ impl Settings {
             account: "studio".to_owned(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             tree_limit: 100_000,
+            is_old: false,
         }
     }
 }

@@ -48,6 +48,9 @@ fn split(path: &str) -> Option<(&str, &str)> {
 async fn run(server: &Shared, request: Request<Incoming>, directory: &Path, rest: &str, query: &str) -> io::Result<Answer> {
     let header = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let mut command = git_command(directory);
+    if !server.settings.is_old {
+        command.env("GIT_PROTOCOL", header(HeaderName::from_static("git-protocol")));
+    }
     command
         .arg("http-backend")
         .env("GIT_PROJECT_ROOT", directory)
@@ -58,7 +61,6 @@ async fn run(server: &Shared, request: Request<Incoming>, directory: &Path, rest
         .env("CONTENT_TYPE", header(CONTENT_TYPE))
         .env("CONTENT_LENGTH", header(CONTENT_LENGTH))
         .env("HTTP_CONTENT_ENCODING", header(CONTENT_ENCODING))
-        .env("GIT_PROTOCOL", header(HeaderName::from_static("git-protocol")))
         .env("REMOTE_USER", &server.settings.account)
         .env("REMOTE_ADDR", "127.0.0.1")
         .stdin(Stdio::piped())
