@@ -8,6 +8,7 @@ mod config;
 mod demo;
 #[cfg(unix)]
 mod engine;
+mod guests;
 mod logs;
 mod outbound;
 mod platform;

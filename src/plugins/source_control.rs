@@ -163,13 +163,12 @@ impl SourceControl for Plugins {
         let repository = repository.to_owned();
         async move {
             let request = contract::PageRequest { limit, cursor };
-            let page =
-                self.source(binding, call, move |store, plugin| {
-                    async move {
+            let page = self.source(binding, call, move |store, plugin| {
+                async move {
                         plugin.cookhouse_plugin_source_control().call_list_branches(store, &repository, query.as_deref(), &request).await
                     }
                     .boxed()
-                });
+            });
             let page = page.await?;
             let branch = |one: contract::Branch| Branch { name: name(&one.name), head: revision(one.head), is_default: one.is_default };
             Ok(BranchPage { items: page.items.into_iter().take(MOST_ITEMS).map(branch).collect(), next_cursor: page.next_cursor })
