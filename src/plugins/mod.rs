@@ -199,7 +199,8 @@ fn identity(binding: &PluginBinding) -> [u8; 32] {
 
 fn git_profile(settings: &Settings) -> std::io::Result<Option<Profile>> {
     let Some(git) = settings.git.clone() else { return Ok(None) };
-    let home = settings.directory.join("git");
+    // git works in other directories than this process.
+    let home = std::path::absolute(settings.directory.join("git"))?;
     crate::platform::files::create_private_directory(&home)?;
     let profile = Profile {
         git,

@@ -132,6 +132,10 @@ async fn command_lines_that_run_something_or_leave_are_refused() {
         json!({"do": "git", "lines": [["fetch", "origin"]], "environment": {"COOKHOUSE_GIT_REMOTE": "https://elsewhere.example/a.git"}});
     let said = host.misbehave_in(&workspace, elsewhere).await.unwrap();
     assert!(said.contains("origin-not-granted"), "{said}");
+    // Granted, but never called: the cloud's metadata.
+    let metadata = json!({"do": "git", "granted": "http://169.254.169.254", "lines": [["fetch", "http://169.254.169.254/a.git", "main"]]});
+    let said = host.misbehave_in(&workspace, metadata).await.unwrap();
+    assert!(said.contains("command-denied"), "{said}");
 }
 
 #[cfg(unix)]

@@ -36,3 +36,23 @@ pub(crate) fn bundle(home: &Path, own: &[PathBuf]) -> io::Result<Option<PathBuf>
     files::write_private_file_atomically(&place, text.as_bytes())?;
     Ok(Some(place))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_studios_certificates_stand_beside_the_machines_own() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(bundle(home.path(), &[]).unwrap(), None);
+        let own = home.path().join("own.pem");
+        std::fs::write(&own, "-----BEGIN CERTIFICATE-----\nT1dO\n-----END CERTIFICATE-----").unwrap();
+        let place = bundle(home.path(), &[own]).unwrap().unwrap();
+        let text = std::fs::read_to_string(&place).unwrap();
+        assert!(text.starts_with("-----BEGIN CERTIFICATE-----\nT1dO\n-----END CERTIFICATE-----\n"));
+        let machine = rustls_native_certs::load_native_certs().certs.len();
+        assert_eq!(text.matches("-----BEGIN CERTIFICATE-----").count(), machine + 1);
+        let missing = bundle(home.path(), &[home.path().join("missing.pem")]).unwrap_err();
+        assert!(missing.to_string().contains("missing.pem"));
+    }
+}

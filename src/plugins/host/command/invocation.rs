@@ -92,8 +92,7 @@ impl CallState {
 
     async fn git_command(&mut self, git: &Profile, mut invocation: Invocation) -> Result<Command, Failure> {
         let denied = |text: String| Failure::said(ErrorCode::Denied, text).reason("command-denied");
-        let grants = self.grants.clone();
-        arguments::check(&invocation.arguments, |url| grants.allows_url(url)).map_err(|refused| denied(refused.to_string()))?;
+        arguments::check(&invocation.arguments, |url| self.may_reach(url)).map_err(|refused| denied(refused.to_string()))?;
         let access = self.git_access(&mut invocation)?;
         let directory = match invocation.directory.take() {
             Some((workspace, path)) => {
@@ -120,12 +119,17 @@ impl CallState {
         Ok(command)
     }
 
+    /// A tool resolves names by itself; what can be told from the URL alone is checked here.
+    fn may_reach(&self, url: &str) -> bool {
+        self.grants.allows_url(url) && self.outbound.check_url(url).is_ok()
+    }
+
     /// The three variables that git's rules know; any other is refused.
     fn git_access(&self, invocation: &mut Invocation) -> Result<Access, Failure> {
         let mut access = Access::default();
         for (name, value) in std::mem::take(&mut invocation.environment) {
             match name.as_str() {
-                profile::REMOTE if self.grants.allows_url(&value) => access.remote = Some(value),
+                profile::REMOTE if self.may_reach(&value) => access.remote = Some(value),
                 profile::REMOTE => {
                     return Err(Failure::said(ErrorCode::Denied, "the remote is at no granted origin").reason("origin-not-granted"));
                 }
