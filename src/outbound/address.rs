@@ -107,8 +107,9 @@ mod tests {
     #[test]
     fn the_table_of_addresses() {
         use Forbidden::{LinkLocal, Loopback, Metadata, NotPrivate, Special};
+        type Verdict = Result<(), Forbidden>;
         // address, as is, with loopback allowed, for plain http
-        let table: &[(&str, Result<(), Forbidden>, Result<(), Forbidden>, Result<(), Forbidden>)] = &[
+        let table: &[(&str, Verdict, Verdict, Verdict)] = &[
             ("8.8.8.8", Ok(()), Ok(()), Err(NotPrivate)),
             ("10.1.2.3", Ok(()), Ok(()), Ok(())),
             ("172.16.0.1", Ok(()), Ok(()), Ok(())),

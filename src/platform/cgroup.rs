@@ -2,12 +2,13 @@
 //! environment, session and parents. Used where a writable hierarchy exists (systemd with `Delegate=yes`, a container
 //! that was given one, root); elsewhere the search in `linux_processes` does the work alone.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::linux_processes::{file_name_of, marker_in};
+use super::linux_processes::{file_name_of, is_of_running_service, marker_in};
 
 const PREFIX: &str = "cookhouse-";
 
@@ -115,7 +116,20 @@ fn find_parent() -> Option<PathBuf> {
     fs::create_dir(&probe).ok()?;
     let is_usable = probe.join("cgroup.kill").exists() && OpenOptions::new().write(true).open(probe.join("cgroup.procs")).is_ok();
     let _ = fs::remove_dir(&probe);
+    if is_usable {
+        remove_forgotten(&parent);
+    }
     is_usable.then_some(parent)
+}
+
+/// A run that ended in a hurry leaves empty groups. One that still has members is not removable, and is `end_marked`'s.
+fn remove_forgotten(parent: &Path) {
+    for group in below(parent) {
+        let name = group.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix(PREFIX));
+        if name.and_then(|rest| marker_in(rest.as_ref())).is_some_and(|marker| !is_of_running_service(&marker)) {
+            let _ = fs::remove_dir(&group);
+        }
+    }
 }
 
 /// Where `group` lies if this line of mountinfo is a version 2 hierarchy that shows it.

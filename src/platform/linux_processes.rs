@@ -97,6 +97,14 @@ pub(super) fn run_name() -> String {
     .clone()
 }
 
+/// The run of the service that made this marker still runs; true as well for what is no marker of ours.
+pub(super) fn is_of_running_service(marker: &str) -> bool {
+    let Some((_, run)) = marker.rsplit_once('#') else { return true };
+    let mut parts = run.split('.').map(str::parse::<u64>);
+    let (Some(Ok(pid)), Some(Ok(start_time))) = (parts.next(), parts.next()) else { return true };
+    i32::try_from(pid).ok().and_then(read).is_some_and(|process| process.start_time == start_time)
+}
+
 pub(super) fn resident_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let kilobytes: u64 = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_ascii_whitespace().next()?.parse().ok()?;
@@ -358,6 +366,13 @@ mod tests {
         assert_eq!(marker_in(OsStr::new(&name)).as_deref(), Some(marker));
         assert_eq!(marker_in(OsStr::new("broken%z1")), None);
         assert_eq!(marker_in(OsStr::new("short%2")), None);
+    }
+
+    #[test]
+    fn a_marker_tells_whether_its_run_is_over() {
+        assert!(is_of_running_service(&format!("build/1#{}.7", run_name())));
+        assert!(!is_of_running_service(&format!("build/1#{}.1.7", std::process::id())));
+        assert!(is_of_running_service("not ours") && is_of_running_service("a#b.c.d"));
     }
 
     #[test]
