@@ -1,11 +1,9 @@
 //! The data directory: ours alone, and locked.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::config::Config;
 use crate::platform::files::create_private_directory;
-use crate::vault;
 
 use super::StartError;
 
@@ -45,24 +43,6 @@ fn reason(error: &io::Error) -> String {
         io::ErrorKind::NotADirectory => "it is not a directory".into(),
         io::ErrorKind::ReadOnlyFilesystem => "its file system is read-only".into(),
         _ => error.to_string(),
-    }
-}
-
-/// Where things lie in the data directory.
-pub(super) struct Layout<'a>(pub(super) &'a Path);
-
-impl Layout<'_> {
-    pub(super) fn store(&self) -> PathBuf {
-        self.0.join("store.redb")
-    }
-}
-
-/// Where the key of secrets comes from.
-pub(super) fn vault_settings(config: &Config) -> vault::Settings {
-    vault::Settings {
-        key: config.secret_key.clone(),
-        credentials_directory: config.credentials_directory.clone(),
-        key_file: config.secret_key_file.clone().unwrap_or_else(|| config.data_dir.join("secret.key")),
     }
 }
 

@@ -1,54 +1,195 @@
 //! Builds the parts in order, runs them, shuts them down in reverse order.
+//!
+//! ```text
+//! lock ─ vault ─ store ─ people ─ outbound ─ plugins ─ artifacts, logs ─ builds
+//!   └─ bind the address      a taken address is told before anything is changed
+//!        └─ recover          what the last run left in the middle
+//!             └─ run         builds, HTTP, orders from the command line
+//! ```
 
 mod directory;
+mod parts;
+mod start_error;
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{Router, Server, routes};
+use crate::app::{self, App, KeysInFlight};
+use crate::artifacts::Artifacts;
+use crate::artifacts::signed_url::LinkSigner;
+use crate::builds::executor::LocalExecutor;
+use crate::builds::logs::Logs;
+use crate::builds::{Builds, Recovered};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::people::{People, PeopleError, SetupToken};
-use crate::platform::lock::LockError;
-use crate::store::{self, Store, StoreError};
-use crate::vault::VaultError;
+use crate::control::server::ControlServer;
+use crate::model::Secret;
+use crate::outbound::Outbound;
+use crate::people::{People, SetupToken};
+use crate::platform::lock::{Lock, lock};
+use crate::plugins::Plugins;
+use crate::seams::{DeployTarget, SourceControl};
+use crate::store::Store;
+use crate::vault::Vault;
 
-use directory::Layout;
 pub use directory::prepare as prepare_directory;
+pub use start_error::StartError;
 
-/// Memory for pages of the store.
-const STORE_CACHE_BYTES: usize = 32 << 20;
+/// What tests replace: the two seams to other machines.
+#[derive(Clone)]
+pub struct Seams {
+    /// Reads code.
+    pub source_control: Arc<dyn SourceControl>,
+    /// Hands artifacts on.
+    pub deploy_target: Arc<dyn DeployTarget>,
+}
 
-/// Why the service does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The data directory cannot be used.
-    #[error("the data directory {} cannot be used: {message}", .path.display())]
-    Directory {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
-    /// Another server has it, or the lock file is no good.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// The store.
-    #[error("the store cannot be opened: {0}")]
-    Store(#[from] StoreError),
-    /// The key of secrets.
-    #[error(transparent)]
-    Vault(#[from] VaultError),
-    /// People.
-    #[error(transparent)]
-    People(#[from] PeopleError),
+/// The running service.
+pub struct Appliance {
+    address: SocketAddr,
+    url: String,
+    setup_token: Option<Secret>,
+    recovered: Recovered,
+    app: Arc<App>,
+    control: ControlServer,
+    stop_builds: CancellationToken,
+    builds: JoinHandle<()>,
+    stop_server: CancellationToken,
+    server: JoinHandle<()>,
+    // Last, so that it is let go last.
+    _lock: Lock,
+}
+
+impl Appliance {
+    /// Starts everything with the bundled plugins; returns when requests are answered.
+    pub async fn start(config: &Config) -> Result<Appliance, StartError> {
+        Appliance::start_with(config, None).await
+    }
+
+    /// The same, with these seams in place of the plugins.
+    pub async fn start_with(config: &Config, seams: Option<Seams>) -> Result<Appliance, StartError> {
+        prepare_directory(&config.data_dir)?;
+        let lock = lock(&config.data_dir)?;
+        let vault = Arc::new(Vault::open(&parts::vault(config))?);
+        let store = Store::open(&parts::store(config))?;
+        let clock = Arc::new(Clock::default());
+        let people = People::new(store.clone(), clock.clone());
+        let outbound = Outbound::new(&parts::outbound(config))?;
+        let plugins = Arc::new(Plugins::open(parts::plugins(config), outbound, vault.derive("compiled plugins"))?);
+        let seams = seams.unwrap_or_else(|| Seams { source_control: plugins.clone(), deploy_target: plugins.clone() });
+        let artifacts = Artifacts::open(&parts::artifacts(config))?;
+        let logs = Logs::open(parts::logs(config), clock.clone()).map_err(StartError::Logs)?;
+        let builds = Builds::new(
+            parts::builds(config),
+            crate::builds::Parts {
+                store: store.clone(),
+                vault: vault.clone(),
+                clock: clock.clone(),
+                artifacts: artifacts.clone(),
+                logs: logs.clone(),
+                source_control: seams.source_control.clone(),
+                deploy_target: seams.deploy_target.clone(),
+                executor: Arc::new(LocalExecutor),
+            },
+        );
+        let server = Server::bind(parts::server(config)).await?;
+        let recovered = builds.recover().await?;
+
+        let setup_token = SetupToken::new(&config.data_dir);
+        let printed = setup_token.prepare(&people)?;
+        let control = ControlServer::start(&config.data_dir, people.clone(), setup_token.clone()).await.map_err(StartError::Control)?;
+        let app = Arc::new(App {
+            store,
+            clock,
+            people,
+            setup_token,
+            builds: builds.clone(),
+            artifacts,
+            logs,
+            links: LinkSigner::new(vault.derive("links to artifacts")),
+            source_control: seams.source_control,
+            settings: app::Settings {
+                public_url: config.public_url.clone(),
+                extra_platforms: config.platforms_extra.clone(),
+                deploy_plugins: plugins.list().into_iter().map(|plugin| plugin.name).collect(),
+            },
+            keys_in_flight: KeysInFlight::default(),
+            vault,
+        });
+        let router = Router::new(app.clone(), routes()).map_err(|error| StartError::Routes(error.to_string()))?;
+        let address = server.address();
+        let (stop_builds, stop_server) = (CancellationToken::new(), CancellationToken::new());
+        let server = tokio::spawn(server.serve(Arc::new(router), stop_server.clone()));
+        let stop = stop_builds.clone();
+        let builds = tokio::spawn(async move { builds.run(stop).await });
+        let url = url(config, address);
+        Ok(Appliance { address, url, setup_token: printed, recovered, app, control, stop_builds, builds, stop_server, server, _lock: lock })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How to reach it from here, without a slash at the end.
+    pub fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// The one-time token of the first start; nothing once somebody has an account.
+    pub fn setup_token(&self) -> Option<&Secret> {
+        self.setup_token.as_ref()
+    }
+
+    /// What the last run had left in the middle.
+    pub fn recovered(&self) -> &Recovered {
+        &self.recovered
+    }
+
+    /// The handles of the running service.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// Waits until the service cannot go on: the disk refused what was written.
+    pub async fn failed(&self) {
+        self.app.store.failed().await;
+    }
+
+    /// Ends it in order. Running builds get their grace, answers under way end, then the data directory is let go.
+    pub async fn stop(self) {
+        // While builds end, requests are still answered and triggers are still stored for the next start.
+        self.stop_builds.cancel();
+        let _ = self.builds.await;
+        self.stop_server.cancel();
+        let _ = self.server.await;
+        drop(self.control);
+        let app = Arc::downgrade(&self.app);
+        drop(self.app);
+        // A task that outlived its connection may hold the store for a moment; the lock goes when nobody does.
+        for _ in 0..200 {
+            if app.strong_count() == 0 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+}
+
+fn url(config: &Config, address: SocketAddr) -> String {
+    let scheme = if config.tls_certificate.is_some() { "https" } else { "http" };
+    match address.ip().is_unspecified() {
+        true => format!("{scheme}://localhost:{}", address.port()),
+        false => format!("{scheme}://{address}"),
+    }
 }
 
 /// Opens the store of a data directory for what the command line does with people. The caller holds the lock.
 pub fn open_people(config: &Config) -> Result<(People, SetupToken), StartError> {
-    let store = open_store(config)?;
+    let store = Store::open(&parts::store(config))?;
     Ok((People::new(store, Arc::new(Clock::default())), SetupToken::new(&config.data_dir)))
-}
-
-fn open_store(config: &Config) -> Result<Store, StoreError> {
-    Store::open(&store::Settings { path: Layout(&config.data_dir).store(), cache_bytes: STORE_CACHE_BYTES })
 }

@@ -59,7 +59,7 @@ use crate::store::{Change, Read, Store, StoreError};
 use crate::vault::Vault;
 use lifecycle::{Cancelled, LifecycleError};
 use logs::Logs;
-pub use recovery::Recovered;
+pub use recovery::{Recovered, RecoveryError};
 pub use trigger::{Overrides, Request, TriggerError};
 
 /// How builds are run on this machine.

@@ -40,6 +40,10 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run the service until it is told to stop
+    Serve(Serve),
+    /// Show a build from source to download, with everything it needs on this machine
+    Demo(Demo),
     /// Make an account, or a new password for one
     #[command(subcommand)]
     Admin(AdminCommand),
@@ -61,6 +65,83 @@ pub(crate) struct Where {
     /// The data directory: records, logs, artifacts, workspaces [default: /var/lib/cookhouse]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+}
+
+const SERVE_HELP: &str = "\
+Examples:
+  cookhouse serve --data /var/lib/cookhouse
+  cookhouse serve --config /etc/cookhouse/cookhouse.toml
+  COOKHOUSE_EXECUTOR__SLOTS=2 cookhouse serve --data ~/cookhouse --listen 0.0.0.0:8080
+
+The first start prints a one-time token with which the first account is made.
+SIGTERM or Ctrl-C stops it: running builds get executor.shutdown_grace_seconds to finish.
+A second one stops it at once; nothing that was accepted is lost either way.";
+
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_HELP)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    /// Address and port to listen on [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<String>,
+    /// How people reach this server: the base of links [default: as the request was addressed]
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+    /// Certificate chain in PEM; with it only HTTPS is spoken
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_certificate: Option<String>,
+    /// Private key of the certificate in PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_key: Option<String>,
+    /// How many builds run at the same time [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) slots: Option<String>,
+    /// How much the service logs: error, warn, info, debug, trace [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// How the log looks: text, json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+}
+
+impl Serve {
+    /// The configuration with these flags.
+    pub(crate) fn load(&self) -> Result<Loaded, Failure> {
+        self.place.load(&[
+            ("listen", "--listen", self.listen.clone()),
+            ("public_url", "--public-url", self.public_url.clone()),
+            ("tls.certificate", "--tls-certificate", self.tls_certificate.clone()),
+            ("tls.key", "--tls-key", self.tls_key.clone()),
+            ("executor.slots", "--slots", self.slots.clone()),
+            ("log.level", "--log-level", self.log_level.clone()),
+            ("log.format", "--log-format", self.log_format.clone()),
+        ])
+    }
+}
+
+const DEMO_HELP: &str = "\
+Examples:
+  cookhouse demo                       Watch one build, then try the API yourself; Ctrl-C ends it
+  cookhouse demo --exit                Leave when everything was shown; the exit code tells whether it worked
+  cookhouse demo --data ~/demo         Keep everything; a second run builds incrementally
+
+It needs git, git-lfs, bash and a C++ compiler. Nothing leaves this machine: the git server, the
+receiver of the finished build and the service itself listen on loopback. A stand-in takes the
+engine's place: it speaks as Unreal Engine 5.4 does, and compiles and packs a small project.";
+
+#[derive(Debug, Args)]
+#[command(after_help = DEMO_HELP)]
+pub(crate) struct Demo {
+    /// Keep everything here [default: a temporary directory that is removed at the end]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Address and port of the service [default: 127.0.0.1 and a free port]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", hide_default_value = true)]
+    pub(crate) listen: std::net::SocketAddr,
+    /// Leave when everything was shown
+    #[arg(long)]
+    pub(crate) exit: bool,
 }
 
 /// Where a password comes from.

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod check_config;
+mod demo;
 mod failure;
 mod logging;
 mod people;
@@ -36,6 +37,8 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Demo(arguments) => demo::run(arguments),
         Command::Admin(command) => people::admin(command),
         Command::Token(command) => people::token(command),
         Command::CheckConfig(arguments) => check_config::run(&arguments),

@@ -1,9 +1,89 @@
 //! `cookhouse serve`
 
-use crate::appliance::StartError;
+use crate::api::server::ServerError;
+use crate::appliance::{Appliance, StartError};
+use crate::config::Loaded;
 use crate::platform::lock::LockError;
+use crate::platform::signals::shutdown_signals;
 
-use super::{Exit, Failure};
+use super::arguments::Serve;
+use super::{Exit, Failure, logging};
+
+/// Runs until a signal comes.
+pub(crate) fn run(arguments: &Serve) -> Result<(), Failure> {
+    let loaded = arguments.load()?;
+    logging::start(&loaded.config.log).map_err(|error| Failure::new(Exit::Internal, format!("logging did not start: {error}"), ""))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::Internal, format!("the runtime did not start: {error}"), ""))?;
+    let ended = runtime.block_on(serve(&loaded));
+    // Whoever is still busy now was told to stop at once.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(loaded: &Loaded) -> Result<(), Failure> {
+    // Before anything starts: a signal that comes during the start is a request to stop too.
+    let mut signals = shutdown_signals().map_err(|error| Failure::new(Exit::Internal, format!("no signals: {error}"), ""))?;
+    let appliance = Appliance::start(&loaded.config).await?;
+    announce(loaded, &appliance);
+    let broken = tokio::select! {
+        () = signals.next() => false,
+        () = appliance.failed() => true,
+    };
+    if broken {
+        tracing::error!("the disk refused to keep what was written: stopping, so that nothing is promised that is not kept");
+    } else {
+        let grace = loaded.config.executor.shutdown_grace_seconds;
+        tracing::info!("stopping: running builds get {grace} seconds to finish; a second signal stops at once");
+    }
+    tokio::select! {
+        () = appliance.stop() => {}
+        () = signals.next() => {
+            tracing::warn!("stopped at once; the next start brings in order what was interrupted");
+            return Ok(());
+        }
+    }
+    tracing::info!("stopped");
+    if broken {
+        return Err(Failure::new(
+            Exit::Failed,
+            "the disk refused to keep what was written",
+            "Look at the disk, then start again: everything that was accepted is kept.",
+        ));
+    }
+    Ok(())
+}
+
+fn announce(loaded: &Loaded, appliance: &Appliance) {
+    let config = &loaded.config;
+    let file = loaded.file.as_ref().map_or_else(|| "defaults".to_owned(), |path| path.display().to_string());
+    tracing::info!("Cookhouse {}, configuration: {file}", env!("CARGO_PKG_VERSION"));
+    tracing::info!("data directory: {}", config.data_dir.display());
+    let recovered = appliance.recovered();
+    if recovered.ended_processes > 0 {
+        tracing::info!("ended {} processes of the last run", recovered.ended_processes);
+    }
+    for (build, successor) in &recovered.interrupted {
+        let next = successor.map_or_else(|| "not repeated".to_owned(), |id| format!("repeated as {id}"));
+        tracing::info!("build {build} was interrupted by the end of the last run; {next}");
+    }
+    for engine in &appliance.app().builds.engines().engines {
+        tracing::info!("engine {} at {}", engine.label, engine.root.display());
+    }
+    for finding in crate::config::machine::look(config) {
+        tracing::warn!("{}", finding.message);
+    }
+    tracing::info!("ready on {}", appliance.url());
+    if let Some(token) = appliance.setup_token() {
+        let token = token.reveal();
+        tracing::info!(
+            "first start: make the first account with POST {}/v1/setup and the setup token {token} (24 hours), or with \
+             `cookhouse admin create --data {} --email YOU@STUDIO`",
+            appliance.url(),
+            config.data_dir.display()
+        );
+    }
+}
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
@@ -11,11 +91,23 @@ impl From<StartError> for Failure {
             StartError::Directory { .. } => (Exit::Usage, "Name another one with --data, or make it accessible to this user."),
             StartError::Lock(LockError::Held { .. }) => (Exit::Locked, ""),
             StartError::Lock(LockError::Io { .. }) => (Exit::Failed, "The user of the service needs to own the data directory."),
-            StartError::Store(_) => (Exit::Failed, "Nothing was changed. The log above and README.md say more."),
+            StartError::Store(_) => (Exit::Failed, "Nothing was changed."),
             StartError::Vault(_) => {
                 (Exit::Usage, "Without its key, stored secrets stay closed. Give back the former key; `secrets.key_file` names its file.")
             }
-            StartError::People(_) => (Exit::Failed, ""),
+            StartError::Outbound(_) | StartError::Server(ServerError::Tls(_)) => {
+                (Exit::Usage, "`cookhouse check-config` looks at every file that the configuration names.")
+            }
+            StartError::Server(ServerError::Listen(..)) => {
+                (Exit::Unavailable, "Choose another address with --listen, or stop what listens there.")
+            }
+            StartError::People(_)
+            | StartError::Plugins(_)
+            | StartError::Artifacts(_)
+            | StartError::Logs(_)
+            | StartError::Recovery(_)
+            | StartError::Control(_) => (Exit::Failed, "The service did not start; nothing was lost."),
+            StartError::Routes(_) => (Exit::Internal, "This is a mistake of the program; please report it."),
         };
         Failure::new(exit, error.to_string(), advice)
     }

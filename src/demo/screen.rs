@@ -10,6 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub struct Screen {
     is_terminal: bool,
     moving: ProgressBar,
+    /// A long path that log lines are full of.
+    directory: String,
 }
 
 impl Screen {
@@ -17,7 +19,12 @@ impl Screen {
     pub fn new() -> Self {
         let is_terminal = console::Term::stdout().features().is_attended();
         let target = if is_terminal { ProgressDrawTarget::stdout() } else { ProgressDrawTarget::hidden() };
-        Screen { is_terminal, moving: ProgressBar::with_draw_target(None, target) }
+        Screen { is_terminal, moving: ProgressBar::with_draw_target(None, target), directory: String::new() }
+    }
+
+    /// From here on log lines say `$DEMO` for this directory.
+    pub fn shorten(&mut self, directory: &std::path::Path) {
+        self.directory = directory.display().to_string();
     }
 
     /// A line as it is.
@@ -47,6 +54,7 @@ impl Screen {
 
     /// A line of a log, cut to the terminal's width.
     pub fn log(&self, text: &str, is_system: bool) {
+        let text = if self.directory.is_empty() { text.to_owned() } else { text.replace(&self.directory, "$DEMO") };
         let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let width = if self.is_terminal { usize::from(console::Term::stdout().size().1).saturating_sub(6).max(40) } else { usize::MAX };
         let cut = console::truncate_str(&clean, width, "…");

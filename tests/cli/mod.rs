@@ -2,6 +2,7 @@
 
 mod control;
 mod people;
+mod serve;
 
 use std::io::Write;
 use std::path::Path;

@@ -1,3 +1,5 @@
-//! The demo's own machines, tried with the real clients.
+//! The demo's own machines, tried with the real clients, and the demo as a whole.
 
 mod git_server;
+mod receiver;
+mod whole;

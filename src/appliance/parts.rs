@@ -1,0 +1,106 @@
+//! What each part is set up with: the configuration and the data directory, in the part's own words.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use crate::api;
+use crate::artifacts;
+use crate::builds;
+use crate::config::Config;
+use crate::config::machine::find_program;
+use crate::outbound;
+use crate::plugins;
+use crate::store;
+use crate::vault;
+
+/// Memory for pages of the store.
+const STORE_CACHE_BYTES: usize = 32 << 20;
+/// No disk of a studio takes a larger artifact; it bounds what a runaway build can fill.
+const LARGEST_ARTIFACT: u64 = 1 << 40;
+
+pub(super) fn store(config: &Config) -> store::Settings {
+    store::Settings { path: config.data_dir.join("store.redb"), cache_bytes: STORE_CACHE_BYTES }
+}
+
+pub(super) fn vault(config: &Config) -> vault::Settings {
+    vault::Settings {
+        key: config.secret_key.clone(),
+        credentials_directory: config.credentials_directory.clone(),
+        key_file: config.secret_key_file.clone().unwrap_or_else(|| config.data_dir.join("secret.key")),
+    }
+}
+
+pub(super) fn artifacts(config: &Config) -> artifacts::Settings {
+    // Both below the data directory: a finished artifact is renamed into place, which crosses no file system.
+    artifacts::Settings {
+        directory: config.data_dir.join("artifacts"),
+        temporary: config.data_dir.join("temporary"),
+        largest: LARGEST_ARTIFACT,
+    }
+}
+
+pub(super) fn logs(config: &Config) -> builds::logs::Settings {
+    builds::logs::Settings { directory: config.data_dir.join("logs"), limits: builds::logs::Limits::default() }
+}
+
+pub(super) fn outbound(config: &Config) -> outbound::Settings {
+    let config = &config.outbound;
+    outbound::Settings {
+        allow_loopback: config.allow_loopback,
+        ca_certificates: config.ca_certificates.clone(),
+        proxy: config.proxy.clone(),
+    }
+}
+
+pub(super) fn plugins(config: &Config) -> plugins::Settings {
+    plugins::Settings {
+        directory: config.data_dir.join("plugins"),
+        git: config.tools.git.clone().or_else(|| find_program("git")),
+        git_lfs: config.tools.git_lfs.clone().or_else(|| find_program("git-lfs")),
+        askpass: std::env::current_exe().unwrap_or_default(),
+        ca_certificates: config.outbound.ca_certificates.clone(),
+        proxy: config.outbound.proxy.clone(),
+        cpu: Duration::from_secs(config.plugins.cpu_seconds),
+        memory: usize::try_from(config.plugins.memory_mib << 20).unwrap_or(usize::MAX),
+        wall: Duration::from_secs(config.plugins.wall_seconds),
+    }
+}
+
+pub(super) fn builds(config: &Config) -> builds::Settings {
+    let executor = &config.executor;
+    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+    let engines = config.engines.iter().map(|engine| builds::engines::EngineSetting {
+        label: engine.label.clone(),
+        root: engine.root.clone(),
+        platforms: engine.platforms.clone(),
+    });
+    builds::Settings {
+        slots: usize::try_from(executor.slots).unwrap_or(1),
+        timeout: minutes(executor.timeout_minutes),
+        silence_timeout: minutes(executor.silence_timeout_minutes),
+        shutdown_grace: Duration::from_secs(executor.shutdown_grace_seconds),
+        retry_interrupted: executor.retry_interrupted,
+        environment: executor.environment.clone(),
+        engines: builds::engines::Settings { engines: engines.collect(), discover_engines: config.discover_engines },
+        workspaces: config.data_dir.join("workspaces"),
+        marker: marker(&config.data_dir),
+        floor_percent: config.disk.floor_percent,
+        floor_bytes: config.disk.floor_bytes,
+    }
+}
+
+pub(super) fn server(config: &Config) -> api::server::Settings {
+    let tls = config.tls_certificate.clone().zip(config.tls_key.clone());
+    let tls = tls.map(|(certificate, key)| api::tls::Settings { certificate, key });
+    api::server::Settings { tls, ..api::server::Settings::new(config.address()) }
+}
+
+/// Every process of this data directory carries it, and those of another one do not.
+fn marker(data_dir: &Path) -> String {
+    let path: PathBuf = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
+    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+    let name: String = digest[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("cookhouse-{name}")
+}
