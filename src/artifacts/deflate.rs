@@ -1,8 +1,6 @@
 //! One chunk of the tar stream as whole bytes of deflate blocks, so that chunks made in parallel join into one stream.
 
-use flate2::{Compress, Compression, FlushCompress, Status};
-
-use super::ArtifactError;
+use super::fast_deflate::FastDeflate;
 
 /// What one task compresses. Large enough that the lost window at its start does not show in the size, small enough that a
 /// few per core fit into memory.
@@ -18,28 +16,27 @@ static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
 /// Compresses chunks, each by itself: the same chunk always gives the same bytes.
 pub(super) struct Deflater {
-    // Level 2 is the fastest that compresses at least as well as `pigz -1`.
-    compress: Compress,
+    compress: FastDeflate,
     zeros: Option<(Vec<u8>, u32)>,
 }
 
 impl Deflater {
     pub(super) fn new() -> Self {
-        Deflater { compress: Compress::new(Compression::new(2), false), zeros: None }
+        Deflater { compress: FastDeflate::new(), zeros: None }
     }
 
     /// Appends the chunk's blocks to `output` and returns the CRC-32 of `input`.
-    pub(super) fn chunk(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<u32, ArtifactError> {
+    pub(super) fn chunk(&mut self, input: &[u8], output: &mut Vec<u8>) -> u32 {
         // Holes in sparse files, and padding: compressed once.
         if input == &ZEROS[..] {
             if self.zeros.is_none() {
                 let mut compressed = Vec::new();
-                self.squeeze(input, &mut compressed)?;
+                self.squeeze(input, &mut compressed);
                 self.zeros = Some((compressed, crc32fast::hash(input)));
             }
             if let Some((compressed, crc)) = &self.zeros {
                 output.extend_from_slice(compressed);
-                return Ok(*crc);
+                return *crc;
             }
         }
         // Neighbours of one sort are handled together.
@@ -54,40 +51,20 @@ impl Deflater {
             if random {
                 store(run, output);
             } else {
-                self.squeeze(run, output)?;
+                self.squeeze(run, output);
             }
             rest = after;
         }
-        Ok(crc32fast::hash(input))
+        crc32fast::hash(input)
     }
 
-    fn squeeze(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), ArtifactError> {
+    fn squeeze(&mut self, input: &[u8], output: &mut Vec<u8>) {
         let start = output.len();
-        self.compress.reset();
-        let mut done = 0;
-        loop {
-            // Deflate may grow what it cannot compress; 1/8 is more than it ever does.
-            output.reserve(input.len() - done + (input.len() - done) / 8 + 1024);
-            let room = output.capacity() - output.len();
-            let before = (self.compress.total_in(), self.compress.total_out());
-            let status = self.compress.compress_vec(&input[done..], output, FlushCompress::Sync);
-            done += (self.compress.total_in() - before.0) as usize;
-            let wrote = (self.compress.total_out() - before.1) as usize;
-            match status {
-                // Room left over means that everything, the marker at the end too, is out.
-                Ok(Status::Ok | Status::BufError) if done == input.len() && wrote < room => break,
-                Ok(Status::Ok | Status::BufError) if wrote > 0 => {}
-                other => {
-                    let source = std::io::Error::other(format!("deflate stopped: {other:?}"));
-                    return Err(ArtifactError::Disk { doing: "compressing the artifact", source });
-                }
-            }
-        }
+        self.compress.compress(input, output);
         if output.len() - start > stored_length(input.len()) {
             output.truncate(start);
             store(input, output);
         }
-        Ok(())
     }
 }
 
@@ -146,7 +123,7 @@ mod tests {
         // A second chunk must not lean on the first.
         let mut crc = 0;
         for _ in 0..2 {
-            crc = deflater.chunk(input, &mut output).unwrap();
+            crc = deflater.chunk(input, &mut output);
         }
         let length = output.len() / 2;
         output.extend_from_slice(&END);

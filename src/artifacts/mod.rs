@@ -6,6 +6,8 @@
 
 mod deflate;
 mod error;
+mod fast_deflate;
+mod huffman;
 mod pipeline;
 pub mod signed_url;
 mod staged;

@@ -120,7 +120,7 @@ pub(super) fn compress<W: Write + Send>(
         let _ = empty_to.send(vec![0; CHUNK]);
     }
     let (jobs, job_queue) = sync_channel::<Job>(buffers);
-    let (done_to, done) = channel::<Result<Compressed, ArtifactError>>();
+    let (done_to, done) = channel::<Compressed>();
     let job_queue = Arc::new(Mutex::new(job_queue));
     let spare = Spare::default();
     std::thread::scope(|scope| {
@@ -164,14 +164,14 @@ pub(super) fn compress<W: Write + Send>(
     })
 }
 
-fn compress_jobs(jobs: &Mutex<Receiver<Job>>, done: &Sender<Result<Compressed, ArtifactError>>, spare: &Spare) {
+fn compress_jobs(jobs: &Mutex<Receiver<Job>>, done: &Sender<Compressed>, spare: &Spare) {
     let mut deflater = Deflater::new();
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { index, input, length }) = job else { return };
         let mut output = spare.take();
-        let result = deflater.chunk(&input[..length], &mut output).map(|crc| Compressed { index, input, length, output, crc });
-        if done.send(result).is_err() {
+        let crc = deflater.chunk(&input[..length], &mut output);
+        if done.send(Compressed { index, input, length, output, crc }).is_err() {
             return;
         }
     }
@@ -186,14 +186,13 @@ struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    fn run(mut self, done: &Receiver<Result<Compressed, ArtifactError>>, empty: &Sender<Vec<u8>>) -> Result<u64, ArtifactError> {
+    fn run(mut self, done: &Receiver<Compressed>, empty: &Sender<Vec<u8>>) -> Result<u64, ArtifactError> {
         let mut crc = crc32fast::Hasher::new();
         let mut length = 0u64;
         let mut early = BTreeMap::new();
         let mut next = 0;
         self.write(GZIP_HEADER.to_vec())?;
         while let Ok(compressed) = done.recv() {
-            let compressed = compressed?;
             early.insert(compressed.index, compressed);
             while let Some(Compressed { input, length: length_of_chunk, output, crc: crc_of_chunk, .. }) = early.remove(&next) {
                 next += 1;

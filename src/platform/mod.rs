@@ -7,6 +7,7 @@
 //! | `running.rs`, `lines.rs` | a started program whose output comes as lines |
 //! | `files.rs`, `lock.rs` | private files, renames that never replace, syncing, free space, one server per data directory |
 //! | `signals.rs` | being asked to stop |
+//! | `tree.rs` | opening files of a tree that somebody else wrote |
 //! | `unix.rs`, `windows.rs` | the two halves behind the faces above |
 //! | `linux_processes.rs`, `cgroup.rs` | how Linux finds the processes that a build left behind |
 //! | `other_processes.rs` | what is left of that on other Unix systems |

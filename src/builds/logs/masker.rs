@@ -79,7 +79,7 @@ impl Masker {
             }
             return found;
         };
-        let mut matches: Vec<(usize, usize)> = search.find_overlapping_iter(&bytes).map(|one| (one.start(), one.end())).collect();
+        let mut matches: Vec<(usize, usize)> = search.find_overlapping_iter(bytes).map(|one| (one.start(), one.end())).collect();
         matches.sort_unstable();
         for (start, end) in matches {
             match found.last_mut() {
