@@ -22,8 +22,11 @@ const PIECE_BYTES: usize = 64 * 1024;
 
 /// After so many bytes an upload that never has to wait pauses. Without that the connection learns of an early answer
 /// (413, then a reset) only from the failure of its next write, and the answer is lost. The operating system's buffer
-/// keeps the wire busy meanwhile.
-const BYTES_BETWEEN_PAUSES: usize = 512 * 1024;
+/// keeps the wire busy meanwhile. Receivers refuse early: after the beginning pauses are rare, and cost no speed.
+const BYTES_BETWEEN_FIRST_PAUSES: usize = 512 * 1024;
+const BYTES_BETWEEN_LATER_PAUSES: usize = 16 * 1024 * 1024;
+/// How many pauses an upload begins with.
+const FIRST_PAUSES: u32 = 16;
 
 async fn pause() {
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -102,11 +105,12 @@ pub(super) struct Sent {
     /// To be waited for before the next piece.
     pause: Option<BoxFuture<'static, ()>>,
     since_pause: usize,
+    pauses: u32,
 }
 
 impl Sent {
     pub(super) fn new(source: BodyStream, length: Option<u64>, progress: Arc<Progress>) -> Self {
-        Sent { source, rest: Bytes::new(), left: length, progress, pause: None, since_pause: 0 }
+        Sent { source, rest: Bytes::new(), left: length, progress, pause: None, since_pause: 0, pauses: 0 }
     }
 
     fn fail(&self, reason: impl Into<String>) -> Poll<Option<Result<Bytes, BodyError>>> {
@@ -149,8 +153,10 @@ impl Stream for Sent {
             }
         }
         self.since_pause += count;
-        if self.since_pause >= BYTES_BETWEEN_PAUSES {
+        let between = if self.pauses < FIRST_PAUSES { BYTES_BETWEEN_FIRST_PAUSES } else { BYTES_BETWEEN_LATER_PAUSES };
+        if self.since_pause >= between {
             self.since_pause = 0;
+            self.pauses = self.pauses.saturating_add(1);
             self.pause = Some(Box::pin(pause()));
         }
         self.progress.moved();
