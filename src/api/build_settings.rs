@@ -262,8 +262,9 @@ pub(super) async fn trigger(call: Call<SettingPath, (), OptionalFields>) -> Resu
     let request = Request { organization: caller.organization(), project, setting, by: caller.cause(), overrides };
     let builds = call.app.builds.clone();
     let start = move |tx: &crate::store::Change| {
+        // Accepted as pending, whatever becomes of it in the same transaction.
         let build = builds.trigger_in(tx, &request).map_err(refusal)?;
-        let started = Started { build_id: build.id, project_id: project, build_setting_id: setting, status: build.status };
+        let started = Started { build_id: build.id, project_id: project, build_setting_id: setting, status: Status::Pending };
         let created = Created::new(&format!("/builds/{}", build.id), &started, None)?;
         idempotency.remember(tx, &created)?;
         Ok::<_, ApiError>(created)

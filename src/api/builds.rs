@@ -97,8 +97,8 @@ pub(super) async fn list(call: Call<(), ListBuilds>) -> Result<Ok200<Page<BuildV
     let after = query.cursor.as_deref().map(|cursor| cursors.read::<Build>(cursor)).transpose()?;
     let Some(filter) = query.filter() else { return Ok(Ok200(Page { items: Vec::new(), next_cursor: None })) };
     let page = app.store.read(|snapshot| page(snapshot, caller, &filter, after, query.limit))?;
-    let items = page.items.into_iter().map(|build| Ok(BuildView::new(build.clone(), app.builds.queue_position(&build)?)));
-    let items = items.collect::<Result<_>>()?;
+    let positions = app.builds.queue_positions(&page.items)?;
+    let items = page.items.into_iter().zip(positions).map(|(build, position)| BuildView::new(build, position)).collect();
     Ok(Ok200(Page { items, next_cursor: page.next.map(|last| cursors.write(last)) }))
 }
 

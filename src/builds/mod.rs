@@ -305,12 +305,20 @@ impl Builds {
         Ok(())
     }
 
-    /// How many builds of this host begin before this waiting one, plus one; `None` when it does not wait.
-    pub fn queue_position(&self, build: &Build) -> Result<Option<usize>, StoreError> {
-        if build.status != Status::Pending {
-            return Ok(None);
+    /// How many builds of this host begin before each of these, plus one; `None` for one that does not wait, or waits so far
+    /// behind that it was not counted.
+    pub fn queue_positions(&self, builds: &[Build]) -> Result<Vec<Option<usize>>, StoreError> {
+        if builds.iter().all(|build| build.status != Status::Pending) {
+            return Ok(vec![None; builds.len()]);
         }
-        self.0.parts.store.read(|snapshot| queue::position(snapshot, build.id))
+        let waiting = self.0.parts.store.read(queue::first)?;
+        let position = |build: &Build| waiting.binary_search(&build.id).ok().map(|before| before + 1);
+        Ok(builds.iter().map(position).collect())
+    }
+
+    /// The same of one build.
+    pub fn queue_position(&self, build: &Build) -> Result<Option<usize>, StoreError> {
+        Ok(self.queue_positions(std::slice::from_ref(build))?.pop().flatten())
     }
 
     /// The logs of all builds.

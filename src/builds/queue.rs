@@ -28,9 +28,12 @@ const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Why nothing is started on a full disk.
 const STORAGE_FULL: &str = "storage_full";
 
-/// How many builds begin before this one, plus one.
-pub(super) fn position(snapshot: &Snapshot, id: Id<Build>) -> Result<Option<usize>, StoreError> {
-    Ok(snapshot.ids_on_host(&BUILDS_PENDING, &Key::all())?.iter().position(|waiting| *waiting == id).map(|before| before + 1))
+/// Waiting builds that are counted at the most: a list must not cost a walk along an endless queue.
+const COUNTED: usize = 1000;
+
+/// The first waiting builds of the host, in the order in which they begin.
+pub(super) fn first(snapshot: &Snapshot) -> Result<Vec<Id<Build>>, StoreError> {
+    snapshot.ids_on_host(&BUILDS_PENDING, &Key::all(), COUNTED)
 }
 
 impl Builds {
@@ -136,7 +139,7 @@ impl Builds {
     /// then covers both, and the build begins as soon as it is accepted.
     pub(super) fn begin_in(&self, tx: &Change, build: &Build) -> Result<(), LifecycleError> {
         let Some(runtime) = self.0.runtime().clone() else { return Ok(()) };
-        if build.status != Status::Pending || tx.ids_on_host(&BUILDS_PENDING, &Key::all())? != [build.id] || !self.0.has_room() {
+        if build.status != Status::Pending || tx.ids_on_host(&BUILDS_PENDING, &Key::all(), 2)? != [build.id] || !self.0.has_room() {
             return Ok(());
         }
         let Some((slot, stop)) = self.occupy(build, self.0.settings.slots.min(1)) else { return Ok(()) };

@@ -115,7 +115,7 @@ impl Builds {
     /// Whether some organization has this record, and it is as `fits` wants it.
     fn is_on_record<R: Record>(&self, id: Id<R>, fits: impl Fn(&R) -> bool) -> Result<bool, StoreError> {
         self.0.parts.store.read(|snapshot| {
-            for organization in snapshot.ids_on_host(&ORGANIZATIONS_ALL, &Key::all())? {
+            for organization in snapshot.ids_on_host(&ORGANIZATIONS_ALL, &Key::all(), usize::MAX)? {
                 if let Some(record) = snapshot.get::<R>(organization, id)? {
                     return Ok(fits(&record));
                 }

@@ -158,10 +158,10 @@ pub trait Read: Rows + Sized {
         })
     }
 
-    /// The ids of the records with this key in an index over the whole host, oldest first.
-    fn ids_on_host<R: Record>(&self, index: &Index<R>, key: &Key) -> Result<Vec<Id<R>>, StoreError> {
+    /// Up to `limit` ids of the records with this key in an index over the whole host, oldest first.
+    fn ids_on_host<R: Record>(&self, index: &Index<R>, key: &Key, limit: usize) -> Result<Vec<Id<R>>, StoreError> {
         debug_assert!(index.scope == super::Scope::Host, "{} belongs to organizations", index.name);
-        self.ids(index.name, key.bytes(), None, Order::OldestFirst, usize::MAX)
+        self.ids(index.name, key.bytes(), None, Order::OldestFirst, limit)
     }
 
     /// One page of an organization's records, beginning behind `after`: those with this key in an index, or all.
