@@ -33,6 +33,7 @@ mod platforms;
 mod projects;
 pub mod query;
 mod range;
+mod repositories;
 pub mod router;
 pub mod routes;
 pub mod server;

@@ -9,8 +9,8 @@ use super::body::FromBody;
 use super::endpoint::{Access, Answer, Call, FromPath, Route, Who, route};
 use super::error::Result;
 use super::query::FromQuery;
-use super::{build_logs, build_settings, builds, downloads, meta, organizations, platforms, projects, sessions, tokens};
-use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, Trigger, Write};
+use super::{build_logs, build_settings, builds, downloads, meta, organizations, platforms, projects, repositories, sessions, tokens};
+use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, ReadIntegrations, Trigger, Write};
 use Access::{Needs, Public};
 
 /// The route table. What the server serves, what it documents and what the tests try all come from here.
@@ -54,6 +54,13 @@ pub fn routes() -> Vec<Route> {
         post  ("/builds/{id}/cancel",       "cancelBuild",          Needs(Trigger),     "End a build that nobody wants any more",           builds::cancel),
         post  ("/builds/{id}/retry",        "retryBuild",           Needs(Trigger),     "Build the same revision again",                    builds::retry).creates(),
         post  ("/builds/{id}/deploy",       "deployBuild",          Needs(Trigger),     "Hand the artifact on once more",                   builds::deploy),
+
+        get   ("/gitghost/repos/{installationId}",       "listRepositories", Needs(ReadIntegrations), "List what the git host's connection reaches", repositories::list),
+        get   ("/gitghost/branches/{installationId}",    "listBranches",     Needs(ReadIntegrations), "Find branches of a repository",            repositories::branches),
+        get   ("/gitghost/uproject/{installationId}",    "getUproject",      Needs(ReadIntegrations), "Read a repository's project file",         repositories::uproject),
+        get   ("/githost/repos/{installationId}",       "listRepositories", Needs(ReadIntegrations), "List what the git host's connection reaches", repositories::list),
+        get   ("/githost/branches/{installationId}",    "listBranches",     Needs(ReadIntegrations), "Find branches of a repository",            repositories::branches),
+        get   ("/githost/uproject/{installationId}",    "getUproject",      Needs(ReadIntegrations), "Read a repository's project file",         repositories::uproject),
 
         get   ("/organizations/{id}",                       "getOrganization",      Needs(Read),        "Show the organization",                    organizations::show),
         patch ("/organizations/{id}",                       "changeOrganization",   Needs(Administer),  "Change the organization's name and defaults", organizations::change),

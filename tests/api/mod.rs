@@ -10,6 +10,7 @@ mod isolation;
 mod organizations;
 mod people;
 mod projects;
+mod repositories;
 mod tokens;
 
 use serde_json::{Value, json};
