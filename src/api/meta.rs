@@ -48,13 +48,18 @@ pub(super) async fn version(_: Call<(), (), (), Anybody>) -> Result<Ok200<Versio
     Ok(Ok200(Version { name: "cookhouse", version: env!("CARGO_PKG_VERSION"), api_version: "1" }))
 }
 
-/// Whether work can be taken: the store writes.
+/// Whether work can be taken: the store writes, builds are being started, the disk is above its floor.
 pub(super) async fn ready(call: Call<(), (), (), Anybody>) -> Result<Response<Body>> {
     let written: std::result::Result<(), StoreError> = call.app.store.write(|_| Ok(())).await;
-    let checks = vec![match written {
-        Ok(()) => Check { name: "store", ok: true, message: None },
-        Err(_) => Check { name: "store", ok: false, message: Some("the store cannot be written") },
-    }];
+    let builds = call.app.builds.clone();
+    // Asking a disk may wait for it.
+    let has_room = tokio::task::spawn_blocking(move || builds.has_room()).await.unwrap_or(false);
+    let check = |name, ok, message| Check { name, ok, message: (!ok).then_some(message) };
+    let checks = vec![
+        check("store", written.is_ok(), "the store cannot be written"),
+        check("executor", call.app.builds.is_running(), "no builds are started: the service is starting or stopping"),
+        check("disk", has_room, "the disk is fuller than disk.floor_percent and disk.floor_bytes allow: no builds are started"),
+    ];
     let ok = checks.iter().all(|check| check.ok);
     let status = if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut response = endpoint::json(status, &Readiness { status: if ok { "ready" } else { "unavailable" }, checks })?;

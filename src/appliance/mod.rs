@@ -125,9 +125,26 @@ impl Appliance {
         let (stop_builds, stop_server) = (CancellationToken::new(), CancellationToken::new());
         let server = tokio::spawn(server.serve(Arc::new(router), stop_server.clone()));
         let stop = stop_builds.clone();
-        let builds = tokio::spawn(async move { builds.run(stop).await });
+        let work = builds.clone();
+        let work = tokio::spawn(async move { work.run(stop).await });
+        // Whoever is told the address may ask whether it is ready.
+        while !builds.is_running() && !work.is_finished() {
+            tokio::task::yield_now().await;
+        }
         let url = url(config, address);
-        Ok(Appliance { address, url, setup_token: printed, recovered, app, control, stop_builds, builds, stop_server, server, _lock: lock })
+        Ok(Appliance {
+            address,
+            url,
+            setup_token: printed,
+            recovered,
+            app,
+            control,
+            stop_builds,
+            builds: work,
+            stop_server,
+            server,
+            _lock: lock,
+        })
     }
 
     /// Where it listens.

@@ -44,6 +44,16 @@ impl Builds {
         tokio::join!(self.run_queue(&stop), self.run_deploys(&stop));
     }
 
+    /// Whether builds are being started: [`Builds::run`] runs and was not asked to stop.
+    pub fn is_running(&self) -> bool {
+        self.0.runtime().is_some()
+    }
+
+    /// Whether the disk has room for another build; see [`Settings::floor_bytes`](super::Settings::floor_bytes).
+    pub fn has_room(&self) -> bool {
+        self.0.has_room()
+    }
+
     async fn run_queue(&self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             // Interest is registered before the index is read, so that what comes in between is not missed.

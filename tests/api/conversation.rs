@@ -12,12 +12,18 @@ use crate::support::server::TestServer;
 #[tokio::test(flavor = "multi_thread")]
 async fn meta_rows_answer_everybody_under_both_addresses() {
     let server = TestServer::start().await;
-    for path in ["/healthz", "/v1/healthz", "/readyz", "/version"] {
+    for path in ["/healthz", "/v1/healthz", "/version"] {
         let reply = server.ask("GET", path).send().await.expect(200);
         assert_eq!(reply.header("api-version"), Some("1"));
         assert_eq!(reply.header("content-type"), Some("application/json"));
         assert!(reply.header("x-request-id").is_some_and(|id| !id.is_empty()));
     }
+    // No builds are started here, so this service is alive but not ready.
+    let unready = server.ask("GET", "/readyz").send().await.expect(503);
+    assert!(unready.header("retry-after").is_some());
+    let ok = |name: &str| unready.json()["checks"].as_array().into_iter().flatten().find(|check| check["name"] == name).cloned();
+    assert_eq!(ok("store").map(|check| check["ok"].clone()), Some(true.into()));
+    assert_eq!(ok("executor").map(|check| check["ok"].clone()), Some(false.into()));
     let head = server.ask("HEAD", "/version").send().await.expect(200);
     let get = server.ask("GET", "/version").send().await.expect(200);
     assert_eq!(head.header("content-length"), get.header("content-length"));

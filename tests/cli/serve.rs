@@ -20,7 +20,14 @@ impl Serving {
     fn start(data: &Path, more: &[&str]) -> Serving {
         let mut arguments = vec!["serve", "--data", text(data), "--listen", "127.0.0.1:0"];
         arguments.extend(more);
-        let mut child = cookhouse(&arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+        // The disk of whoever runs the tests may be fuller than a build machine's should be.
+        let mut command = cookhouse(&arguments);
+        command.env("COOKHOUSE_DISK__FLOOR_PERCENT", "0").env("COOKHOUSE_DISK__FLOOR_BYTES", "1");
+        Serving::spawn(&mut command)
+    }
+
+    fn spawn(command: &mut Command) -> Serving {
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
         let errors = BufReader::new(child.stderr.take().expect("piped"));
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
@@ -75,7 +82,8 @@ fn from_the_first_start_to_a_graceful_end() {
     let url = server.url();
     let setup = server.line("setup token");
     let token = setup.split_whitespace().find(|word| word.starts_with("setup_")).expect("a token");
-    assert_eq!(curl(&[&format!("{url}/readyz")]).0, "200");
+    let (status, ready) = curl(&[&format!("{url}/readyz")]);
+    assert_eq!((status.as_str(), &ready["status"]), ("200", &json!("ready")), "{ready}");
 
     // Another server on the same directory is told so.
     let second = run(&["serve", "--data", text(&data), "--listen", "127.0.0.1:0"]);
@@ -100,6 +108,19 @@ fn from_the_first_start_to_a_graceful_end() {
     let url = ready["message"].as_str().and_then(|message| message.strip_prefix("ready on ")).expect("an address");
     assert_eq!(curl(&["--header", &authorization, &format!("{url}/auth/me")]).0, "200");
     assert!(!server.said.iter().any(|line| line.contains("setup token")));
+    assert_eq!(server.terminate(), 0);
+}
+
+#[test]
+fn a_disk_below_its_floor_is_not_ready() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("studio.toml");
+    std::fs::write(&config, "[disk]\nfloor_bytes = \"9000000 TB\"\n").expect("written");
+    let mut arguments =
+        cookhouse(&["serve", "--data", text(&directory.path().join("data")), "--listen", "127.0.0.1:0", "--config", text(&config)]);
+    let mut server = Serving::spawn(&mut arguments);
+    let (status, ready) = curl(&[&format!("{}/readyz", server.url())]);
+    assert_eq!((status.as_str(), &ready["checks"][2]["ok"]), ("503", &json!(false)), "{ready}");
     assert_eq!(server.terminate(), 0);
 }
 
