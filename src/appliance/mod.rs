@@ -32,6 +32,7 @@ use crate::outbound::Outbound;
 use crate::people::{People, SetupToken};
 use crate::platform::lock::{Lock, lock};
 use crate::plugins::Plugins;
+use crate::plugins::manifest::PluginKind;
 use crate::seams::{DeployTarget, SourceControl};
 use crate::store::Store;
 use crate::vault::Vault;
@@ -115,7 +116,12 @@ impl Appliance {
             settings: app::Settings {
                 public_url: config.public_url.clone(),
                 extra_platforms: config.platforms_extra.clone(),
-                deploy_plugins: plugins.list().into_iter().map(|plugin| plugin.name).collect(),
+                deploy_plugins: plugins
+                    .list()
+                    .into_iter()
+                    .filter(|plugin| plugin.kind == PluginKind::DeployTarget)
+                    .map(|plugin| plugin.id)
+                    .collect(),
             },
             keys_in_flight: KeysInFlight::default(),
             vault,
