@@ -11,6 +11,7 @@ mod organizations;
 mod people;
 mod projects;
 mod repositories;
+mod tls;
 mod tokens;
 
 use serde_json::{Value, json};
