@@ -3,8 +3,12 @@
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::{files, system};
+
+/// How long a dead server's fork may take to become the program that it was made for.
+const PATIENCE_WITH_THE_DEAD: Duration = Duration::from_secs(5);
 
 /// Held as long as it lives; the operating system lets go when the process dies, however it dies.
 #[derive(Debug)]
@@ -40,15 +44,25 @@ pub enum LockError {
 /// Takes the lock of a data directory, which has to exist. The holder's process number is written into `<directory>/lock`.
 ///
 /// # Errors
-/// [`LockError::Held`] at once when another process (or another place in this one) has it.
+/// [`LockError::Held`] when another process (or another place in this one) has it; at once, unless that one is dead.
 pub fn lock(directory: &Path) -> Result<Lock, LockError> {
     let path = directory.join("lock");
     let failed = |source| LockError::Io { path: path.clone(), source };
     let mut file = open(&path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(LockError::Held { directory: directory.to_owned(), holder: holder(&mut file) }),
-        Err(TryLockError::Error(source)) => return Err(failed(source)),
+    let patience = Instant::now() + PATIENCE_WITH_THE_DEAD;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        let holder = holder(&mut file);
+        // A server that was killed while it started a program leaves a fork of itself that has not become that program
+        // yet. Until it does, it shares the lock.
+        if Instant::now() > patience || !holder.is_some_and(system::is_gone) {
+            return Err(LockError::Held { directory: directory.to_owned(), holder });
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
     // The file stays when the lock goes: removing it would let two processes lock two files of one name.
     file.set_len(0)
@@ -73,6 +87,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
+    file.rewind().ok()?;
     file.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
@@ -80,6 +95,21 @@ fn holder(file: &mut File) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_dead_server_s_fork_still_holds_is_waited_for() {
+        use std::process::{Command, Stdio};
+        let home = tempfile::tempdir().unwrap();
+        let mut dead = Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        let mut file = open(&home.path().join("lock")).unwrap();
+        file.try_lock().unwrap();
+        writeln!(file, "{}", dead.id()).unwrap();
+        let mut fork = Command::new("sleep").arg("0.3").stdin(Stdio::from(file)).spawn().unwrap();
+        lock(home.path()).unwrap();
+        fork.wait().unwrap();
+    }
 
     #[test]
     fn the_second_is_told_who_holds_it_and_the_next_may_have_it() {

@@ -185,6 +185,11 @@ pub(super) fn signal_of(_status: std::process::ExitStatus) -> Option<i32> {
     None
 }
 
+/// There are no forks here that could share a dead process's locks: nobody needs to be waited for.
+pub(super) fn is_gone(_pid: u32) -> bool {
+    false
+}
+
 /// Names are written through by the calls that change them; there is no such call for a directory.
 pub(super) fn sync_directory(_directory: &Path) -> io::Result<()> {
     Ok(())
