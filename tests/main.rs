@@ -9,6 +9,8 @@ mod demo;
 #[cfg(unix)]
 mod engine;
 mod guests;
+#[cfg(unix)]
+mod kill;
 mod logs;
 mod outbound;
 mod platform;

@@ -1,0 +1,324 @@
+//! A studio around a real `cookhouse serve`: a git host, a receiver, engines, and the means to kill the server.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use cookhouse::demo::git_server::{Commit, GitServer, Settings};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::client::{self, Reply};
+use crate::support::farm::copy;
+
+const GIT_TOKEN: &str = "git-token-of-the-kill-driver";
+
+/// The server as a child process.
+struct Serving {
+    child: Child,
+    address: SocketAddr,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+/// Everything. Servers come and go; the data stays.
+pub(super) struct Site {
+    pub(super) data: PathBuf,
+    pub(super) settings: Vec<String>,
+    project: String,
+    token: String,
+    serving: Option<Serving>,
+    receiver: Receiver,
+    config: PathBuf,
+    _git: GitServer,
+    _repositories: TempDir,
+    _home: TempDir,
+}
+
+/// Takes what is deployed to it, slowly, and remembers for which builds.
+pub(super) struct Receiver {
+    pub(super) deliveries: Arc<Mutex<BTreeMap<String, usize>>>,
+    url: String,
+}
+
+impl Receiver {
+    async fn start() -> Receiver {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/upload", listener.local_addr().expect("an address"));
+        let deliveries = Arc::new(Mutex::new(BTreeMap::new()));
+        let kept = deliveries.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(receive(stream, kept.clone()));
+            }
+        });
+        Receiver { deliveries, url }
+    }
+}
+
+/// One whole request counts as a delivery; what was cut off does not.
+async fn receive(mut stream: TcpStream, deliveries: Arc<Mutex<BTreeMap<String, usize>>>) -> Option<()> {
+    let mut bytes = Vec::new();
+    let mut piece = vec![0; 64 * 1024];
+    let wanted = loop {
+        match stream.read(&mut piece).await.ok()? {
+            0 => return None,
+            count => bytes.extend_from_slice(&piece[..count]),
+        }
+        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok())?;
+        break end + 4 + length;
+    };
+    let head: Vec<u8> = bytes.iter().copied().take(64 * 1024).collect();
+    let mut received = bytes.len();
+    while received < wanted {
+        match stream.read(&mut piece).await.ok()? {
+            0 => return None,
+            count => received += count,
+        }
+        // Long enough that a kill can come in the middle.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let text = String::from_utf8_lossy(&head);
+    let build: String = text.split("\"buildId\"").nth(1)?.chars().skip_while(|letter| !letter.is_ascii_alphanumeric()).take(24).collect();
+    *deliveries.lock().unwrap_or_else(PoisonError::into_inner).entry(build).or_default() += 1;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    stream.write_all(b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await.ok()
+}
+
+impl Site {
+    /// Sets everything up, up to a project with two settings: one that deploys, and one on another engine.
+    pub(super) async fn open(mischief: &str) -> Site {
+        let (home, repositories) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+        copy(&fixtures.join("engines"), &home.path().join("engines"));
+        let files = repositories.path().join("files");
+        fs::create_dir_all(files.join("Game/Config")).expect("directories");
+        fs::create_dir_all(files.join("Game/Content")).expect("directories");
+        fs::write(files.join("Game/Kitchen.uproject"), r#"{"FileVersion": 3, "EngineAssociation": "5.4"}"#).expect("a file");
+        fs::write(files.join("Game/Content/A.umap"), "a map").expect("a file");
+        fs::write(files.join("Game/Config/StandIn.ini"), mischief).expect("a file");
+        let git = GitServer::start(Settings::new(repositories.path().join("bare"), GIT_TOKEN)).await.expect("a git server");
+        let commit = Commit { branch: "main", message: "Serve the soup", author: "Ada" };
+        git.repositories().publish("studio/kitchen", &files, commit).await.expect("published");
+        let config = home.path().join("cookhouse.toml");
+        let engine = |label: &str, name: &str| {
+            format!("[[engines]]\nlabel = {label:?}\nroot = {:?}\n", home.path().join("engines").join(name).display().to_string())
+        };
+        let text = format!(
+            "discover_engines = false\n[executor]\nslots = 2\nshutdown_grace_seconds = 1\n[outbound]\nallow_loopback = true\n\
+             [disk]\nfloor_percent = 0\nfloor_bytes = \"1 MB\"\n{}{}",
+            engine("5.4", "UE_5.4"),
+            engine("4.27", "UE_4.27")
+        );
+        fs::write(&config, text).expect("a file");
+        let data = home.path().join("data");
+        let mut site = Site {
+            data,
+            settings: Vec::new(),
+            project: String::new(),
+            token: String::new(),
+            serving: None,
+            receiver: Receiver::start().await,
+            config,
+            _git: git,
+            _repositories: repositories,
+            _home: home,
+        };
+        site.start();
+        site.fill().await;
+        site
+    }
+
+    async fn fill(&mut self) {
+        let setup_token = fs::read_to_string(self.data.join("setup-token")).expect("a setup token");
+        let body = json!({"setupToken": setup_token.trim(), "email": "ada@studio.test", "name": "Ada",
+            "password": "correct horse battery", "organizationName": "Studio"});
+        let signed_in = self.post("/setup", &body).await;
+        self.token = signed_in["accessToken"].as_str().expect("a session").to_owned();
+        let organization = signed_in["organization"]["id"].as_str().expect("an id").to_owned();
+        let git = json!({"token": GIT_TOKEN, "apiBaseUrl": self._git.api_base_url(), "gitBaseUrl": self._git.git_base_url()});
+        let connected = self.send("PUT", &format!("/organizations/{organization}/integrations/githost"), Some(&git)).await;
+        let connected = expect(connected, 200);
+        let githost = if connected["installations"].is_array() { &connected } else { &connected["integrations"]["githost"] };
+        let installation = githost["installations"][0]["id"].clone();
+        let project = json!({"name": "Kitchen", "installationId": installation, "repoFullName": "studio/kitchen", "defaultBranch": "main"});
+        self.project = self.post("/projects/add-repo", &project).await["id"].as_str().expect("an id").to_owned();
+        let common = json!({"platform": "Linux", "buildType": "Development", "branch": "main", "trigger": "manual"});
+        for more in [json!({"ueVersion": "5.4", "autoDeploy": true, "uploadBuildUrl": self.receiver.url}), json!({"ueVersion": "4.27"})] {
+            let mut body = common.clone();
+            let fields = more.as_object().expect("an object").clone();
+            body.as_object_mut().expect("an object").extend(fields);
+            let setting = self.post(&format!("/projects/{}/build-settings", self.project), &body).await;
+            self.settings.push(setting["id"].as_str().expect("an id").to_owned());
+        }
+        let token = self.post("/auth/tokens", &json!({"name": "driver", "scopes": ["read", "trigger"]})).await;
+        self.token = token["token"].as_str().expect("a token").to_owned();
+    }
+
+    /// Starts a server on the data and waits until it is ready.
+    pub(super) fn start(&mut self) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cookhouse"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&self.data).arg("--config").arg(&self.config);
+        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        for name in ["PATH", "HOME", "LANG"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
+        let mut child = command.spawn().expect("the server starts");
+        let errors = BufReader::new(child.stderr.take().expect("piped"));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let (sender, ready) = mpsc::channel();
+        let kept = said.clone();
+        std::thread::spawn(move || {
+            for line in errors.lines().map_while(Result::ok) {
+                let address = line.split("ready on http://").nth(1).and_then(|address| address.trim().parse::<SocketAddr>().ok());
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                address.map(|address| sender.send(address));
+            }
+        });
+        let address = ready.recv_timeout(Duration::from_secs(60));
+        let address = address.unwrap_or_else(|_| panic!("the server is not ready: {:#?}", said.lock().expect("not poisoned")));
+        self.serving = Some(Serving { child, address, said });
+    }
+
+    /// As a power cut would.
+    pub(super) fn kill(&mut self) {
+        let mut serving = self.serving.take().expect("it runs");
+        serving.child.kill().expect("killed");
+        serving.child.wait().expect("it ends");
+    }
+
+    /// As a service manager would. The exit code.
+    pub(super) fn terminate(&mut self) -> Option<i32> {
+        let mut serving = self.serving.take().expect("it runs");
+        let asked = Command::new("kill").args(["-TERM", &serving.child.id().to_string()]).status().expect("kill starts");
+        assert!(asked.success());
+        let code = serving.child.wait().expect("it ends").code();
+        assert_eq!(code, Some(0), "{:#?}", serving.said.lock().expect("not poisoned"));
+        code
+    }
+
+    pub(super) fn receiver(&self) -> &Receiver {
+        &self.receiver
+    }
+
+    /// Where requests go at present; a copy can be used while the server is killed.
+    pub(super) fn caller(&self) -> Caller {
+        Caller { address: self.serving.as_ref().expect("it runs").address, token: self.token.clone(), project: self.project.clone() }
+    }
+
+    pub(super) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+        self.caller().send(method, path, body).await.expect("an answer")
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Value {
+        expect(self.send("POST", path, Some(body)).await, 201)
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Value {
+        expect(self.send("GET", path, None).await, 200)
+    }
+
+    /// Every build there is, newest first.
+    pub(super) async fn builds(&self) -> Vec<Value> {
+        let mut builds = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = self.get(&format!("/builds?limit=100{cursor}")).await;
+            builds.extend(page["items"].as_array().expect("items").iter().cloned());
+            match page["nextCursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return builds,
+            }
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if let Some(mut serving) = self.serving.take() {
+            if std::thread::panicking() {
+                let said = serving.said.lock().unwrap_or_else(PoisonError::into_inner);
+                eprintln!("the server's last words: {:#?}", &said[said.len().saturating_sub(40)..]);
+            }
+            let _ = serving.child.kill();
+            let _ = serving.child.wait();
+        }
+    }
+}
+
+/// What a request needs; requests may fail, because the server may be killed under them.
+#[derive(Clone)]
+pub(super) struct Caller {
+    address: SocketAddr,
+    token: String,
+    project: String,
+}
+
+impl Caller {
+    pub(super) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Reply> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let authorization = if self.token.is_empty() { String::new() } else { format!("Authorization: Bearer {}\r\n", self.token) };
+        let request = format!(
+            "{method} /v1{path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{authorization}Content-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        self.exchange(request.as_bytes()).await
+    }
+
+    /// A signed link, as a browser follows it: without a token.
+    pub(super) async fn follow(&self, link: &str) -> io::Result<Reply> {
+        let path = link.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..])).unwrap_or(link);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
+        self.exchange(request.as_bytes()).await
+    }
+
+    async fn exchange(&self, request: &[u8]) -> io::Result<Reply> {
+        let mut stream = TcpStream::connect(self.address).await?;
+        stream.write_all(request).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        client::parse(&answer, false).ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
+    }
+
+    /// The id of the build, if its acceptance was answered.
+    pub(super) async fn trigger(&self, setting: &str) -> Option<String> {
+        let path = format!("/projects/{}/build-settings/{setting}/trigger", self.project);
+        let reply = self.send("POST", &path, Some(&json!({}))).await.ok().filter(|reply| reply.status == 201)?;
+        let body: Value = serde_json::from_slice(&reply.body).ok()?;
+        body["buildId"].as_str().map(str::to_owned)
+    }
+}
+
+#[track_caller]
+fn expect(reply: Reply, status: u16) -> Value {
+    reply.expect(status).json()
+}
+
+/// A process, not to be mistaken for a later one of the same number.
+pub(super) type Process = (u32, u64);
+
+/// Every process whose environment names the data directory: builds and what they left behind, git, helpers.
+pub(super) fn processes(data: &Path) -> Vec<Process> {
+    let needle = data.as_os_str().as_encoded_bytes();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let start = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)?.parse().ok());
+        if let (true, Some(start)) = (environment.windows(needle.len()).any(|window| window == needle), start) {
+            found.push((pid, start));
+        }
+    }
+    found
+}
