@@ -40,7 +40,6 @@
 //! `builds::lifecycle` finishes it → `builds::deploy` hands the artifact to the deploy plugin.
 
 #![deny(unsafe_code, missing_docs, unreachable_pub)]
-#![warn(clippy::dbg_macro, clippy::todo, clippy::await_holding_lock)]
 
 pub mod api;
 pub mod app;

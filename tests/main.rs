@@ -1,5 +1,7 @@
 //! The one test binary: every whole-system test is a module of it.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "helpers of tests may fail like tests")]
+
 mod api;
 mod artifacts;
 mod builds;

@@ -1,5 +1,7 @@
 //! The command line: one file per command, the same exit codes and the same shape of error everywhere.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "commands speak to people")]
+
 mod arguments;
 mod check_config;
 mod demo;

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn lines_are_shown_once() {
-        let screen = Screen::new();
+        let screen = Screen::default();
         let mut seen = 0;
         let line = |seq: u64| json!({ "seq": seq, "text": "x", "stream": "stdout" });
         show_log(&screen, &json!({ "recentLogs": [line(1), line(2)] }), &mut seen);

@@ -66,7 +66,7 @@ impl DemoError {
 /// Plays the demo, then stays until a signal comes, or leaves at once with [`Options::exit`].
 pub async fn run(options: Options, signals: &mut ShutdownSignals) -> Result<(), DemoError> {
     require_programs()?;
-    let mut screen = Screen::new();
+    let mut screen = Screen::default();
     let mut studio = Studio::open(&mut screen, &options).await?;
     let played = tokio::select! {
         played = story::play(&mut screen, &mut studio) => Some(played),

@@ -1,5 +1,7 @@
 //! What the demo shows: coloured, with a line that moves, where a person looks on; plain lines elsewhere.
 
+#![allow(clippy::print_stdout, reason = "the demo speaks to people")]
+
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -14,14 +16,16 @@ pub struct Screen {
     directory: String,
 }
 
-impl Screen {
+impl Default for Screen {
     /// Standard output, whatever it is.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let is_terminal = console::Term::stdout().features().is_attended();
         let target = if is_terminal { ProgressDrawTarget::stdout() } else { ProgressDrawTarget::hidden() };
         Screen { is_terminal, moving: ProgressBar::with_draw_target(None, target), directory: String::new() }
     }
+}
 
+impl Screen {
     /// From here on log lines say `$DEMO` for this directory.
     pub fn shorten(&mut self, directory: &std::path::Path) {
         self.directory = directory.display().to_string();
