@@ -121,8 +121,8 @@ fn without_comments_and_texts(text: &str) -> String {
                 ends
             });
             end.map_or(rest.len(), |(at, _)| at + 2)
-        } else if rest.starts_with("r#\"") {
-            rest[3..].find("\"#").map_or(rest.len(), |at| at + 5)
+        } else if let Some(raw) = rest.strip_prefix("r#\"") {
+            raw.find("\"#").map_or(rest.len(), |at| at + 5)
         } else if rest.starts_with("'\"'") {
             3
         } else {

@@ -71,7 +71,7 @@ impl Caller {
         }
         match (self.token(), scope) {
             (Some(token), Some(scope))
-                if !has_scope(token, scope) && !(permission == Permission::ReadBuild && has_scope(token, Scope::Trigger)) =>
+                if !(has_scope(token, scope) || permission == Permission::ReadBuild && has_scope(token, Scope::Trigger)) =>
             {
                 let message = format!("This needs a token with the scope {}.", scope.as_str());
                 Err(ApiError::new(Problem::InsufficientScope, message))

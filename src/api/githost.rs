@@ -15,7 +15,7 @@ use crate::model::organization::GithostStatus;
 use crate::model::project::UprojectInfo;
 use crate::model::validation::{Invalid, InvalidCode};
 use crate::seams::{CallContext, LogSink, PluginBinding, Revision, SourceError, SourceProblem};
-use crate::store::{Read, StoreError};
+use crate::store::Read;
 use crate::uproject::{self, DetectError};
 
 /// The longest that one question to the host may take.
@@ -33,7 +33,7 @@ impl Githost {
     /// The caller's organization's connection; 409 without one, 404 if it has no such installation.
     pub(super) fn of(app: &Arc<App>, caller: &Caller, installation_id: &str) -> Result<Self> {
         let id = caller.organization();
-        let organization: Option<Organization> = app.store.read(|snapshot| Ok::<_, StoreError>(snapshot.get(id, id)?))?;
+        let organization: Option<Organization> = app.store.read(|snapshot| snapshot.get(id, id))?;
         let organization = organization.ok_or(Problem::NotFound)?;
         let connection = organization.githost.as_ref().filter(|connection| connection.status == GithostStatus::Connected);
         let connection = connection.ok_or(Problem::GithostNotConnected)?;

@@ -11,7 +11,7 @@ use super::error::{ApiError, Problem, Result};
 use super::people::Identity;
 use crate::model::{Organization, Secret, Timestamp};
 use crate::people::{Bearer, MAXIMUM_PASSWORD, NewAccount, SignedIn};
-use crate::store::{Read, StoreError};
+use crate::store::Read;
 
 /// Body of POST `/setup`
 pub(super) struct SetUp {
@@ -119,7 +119,7 @@ pub(super) async fn log_out(call: Call) -> Result<Response<Body>> {
 /// Who the caller is.
 pub(super) async fn me(call: Call<(), (), (), Caller>) -> Result<Ok200<Identity>> {
     let id = call.caller.organization();
-    let organization: Option<Organization> = call.app.store.read(|snapshot| Ok::<_, StoreError>(snapshot.get(id, id)?))?;
+    let organization: Option<Organization> = call.app.store.read(|snapshot| snapshot.get(id, id))?;
     let organization = organization.ok_or(Problem::Unauthenticated)?;
     Ok(Ok200(Identity::new(call.caller.user(), &organization)))
 }

@@ -164,11 +164,11 @@ impl FastDeflate {
         let (symbols, distances) = (huffman::codes(&symbols), huffman::codes(&distances));
         // A length's code with its extra bits is looked up as one.
         let mut length_codes = [Code::default(); 259];
-        for length in 3..=LONGEST_MATCH {
+        for (length, length_code) in length_codes.iter_mut().enumerate().take(LONGEST_MATCH + 1).skip(3) {
             let symbol = usize::from(self.length_symbols[length]);
             let code = symbols[257 + symbol];
             let extra = length as u32 - u32::from(LENGTHS[symbol].0);
-            length_codes[length] = Code { bits: code.bits | extra << code.length, length: code.length + LENGTHS[symbol].1 };
+            *length_code = Code { bits: code.bits | extra << code.length, length: code.length + LENGTHS[symbol].1 };
         }
         for token in &self.tokens[..self.count] {
             let (low, distance) = ((token & 0xffff) as usize, (token >> 16) as usize);

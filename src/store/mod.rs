@@ -97,6 +97,6 @@ impl Store {
 
     /// Every index row that disagrees with its record, in words; empty when all is well.
     pub fn check(&self) -> Result<Vec<String>, StoreError> {
-        self.read(|snapshot| tables::check(snapshot))
+        self.read(tables::check)
     }
 }

@@ -263,7 +263,7 @@ fn work(shared: &Shared, jobs: &Receiver<Job>) {
             broken = !gave_up_the_batch(shared, error);
         }
         for outcome in done {
-            (outcome.answer)(result.as_ref().map(|()| ()).map_err(StoreError::again));
+            (outcome.answer)(result.as_ref().copied().map_err(StoreError::again));
         }
     }
 }
