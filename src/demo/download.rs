@@ -97,6 +97,6 @@ async fn sums(path: &Path) -> std::io::Result<(String, String)> {
 /// The address without the middle of its signature.
 fn short(url: &str) -> String {
     let path = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or(url, |(_, path)| path);
-    let cut: String = path.chars().take(64).collect();
+    let cut: String = path.chars().take(36).collect();
     format!("/{cut}…")
 }

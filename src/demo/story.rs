@@ -168,15 +168,15 @@ pub(super) fn go_on(screen: &Screen, studio: &Studio, end: &End, leaves: bool) {
     screen.line(format_args!("  Artifact  {}", end.file.display()));
     screen.line("");
     screen.line(faint("  In another terminal:"));
+    let curl = "curl -H \"Authorization: Bearer $TOKEN\"";
     let commands = [
         format!("TOKEN={}", end.token),
-        format!("curl -H \"Authorization: Bearer $TOKEN\" {base}/v1/projects"),
-        format!(
-            "curl -H \"Authorization: Bearer $TOKEN\" -X POST {base}/v1/projects/{}/build-settings/{}/trigger",
-            end.project, end.setting
-        ),
-        format!("curl -H \"Authorization: Bearer $TOKEN\" '{base}/v1/builds?limit=5'"),
-        format!("curl -H \"Authorization: Bearer $TOKEN\" {base}/v1/builds/{}/log", end.build),
+        format!("URL={base}/v1"),
+        format!("SETTING=$URL/projects/{}/build-settings/{}", end.project, end.setting),
+        format!("{curl} $URL/projects"),
+        format!("{curl} -X POST $SETTING/trigger"),
+        format!("{curl} \"$URL/builds?limit=5\""),
+        format!("{curl} $URL/builds/{}/log", end.build),
         format!("tar -tzf {}", end.file.display()),
     ];
     for command in commands {
