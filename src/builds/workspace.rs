@@ -52,17 +52,25 @@ impl Workspace {
     }
 
     /// Makes it ready for a sync. The answer is whether what lies in it may be built upon.
+    ///
+    /// The last build may have left anything under these names, links to elsewhere too: what is not what it should be is
+    /// removed, never followed.
     pub(super) fn begin(&self, wants_clean: bool) -> io::Result<bool> {
-        files::create_private_directory(&self.root)?;
-        let is_broken = self.syncing().try_exists()?;
-        let is_new = !self.source().try_exists()?;
-        if (wants_clean || is_broken) && !is_new {
+        let is_directory = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+        if !is_directory(&self.root) {
+            discard(&self.all, &self.root)?;
+            files::create_private_directory(&self.root)?;
+        }
+        let is_marked = std::fs::symlink_metadata(self.syncing()).is_ok();
+        let is_usable = !wants_clean && !is_marked && is_directory(&self.source());
+        if !is_usable {
             discard(&self.all, &self.source())?;
         }
-        std::fs::write(self.syncing(), "")?;
+        discard(&self.all, &self.syncing())?;
+        files::create_private_file(&self.syncing())?;
         files::create_private_directory(&self.source())?;
         self.empty_outputs()?;
-        Ok(!(wants_clean || is_broken || is_new))
+        Ok(is_usable)
     }
 
     /// What a sync left is whole.
@@ -115,7 +123,7 @@ impl Inner {
     }
 }
 
-/// Removes a directory that a build wrote. It is renamed out of the way first, so that a crash in the middle leaves
+/// Removes what a build wrote, or what lies in its place. It is renamed out of the way first, so that a crash in the middle leaves
 /// nothing half removed under its name; [`sweep`] finishes that.
 fn discard(workspaces: &Path, directory: &Path) -> io::Result<()> {
     let mut random = [0u8; 8];
@@ -178,6 +186,32 @@ mod tests {
         std::fs::write(&kept, "x").unwrap();
         workspace.synced().unwrap();
         assert!(!workspace.begin(true).unwrap() && !kept.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_that_a_build_left_in_place_of_the_workspace_are_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let outside = place.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("precious"), "x").unwrap();
+        let workspace = Workspace::of(&place.path().join("workspaces"), Id::from_parts(1, 1));
+        std::fs::create_dir(place.path().join("workspaces")).unwrap();
+        for (link, target) in [
+            (workspace.syncing(), outside.join("precious")),
+            (workspace.source(), outside.clone()),
+            (workspace.output(), outside.clone()),
+            (workspace.root.clone(), outside.clone()),
+        ] {
+            workspace.begin(false).unwrap();
+            workspace.synced().unwrap();
+            discard(&workspace.all, &link).unwrap();
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            workspace.begin(false).unwrap();
+            assert!(std::fs::symlink_metadata(workspace.source()).unwrap().is_dir(), "{}", link.display());
+            assert_eq!(std::fs::read(outside.join("precious")).unwrap(), b"x", "{}", link.display());
+            assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1, "{}", link.display());
+        }
     }
 
     #[test]
