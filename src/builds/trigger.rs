@@ -2,11 +2,10 @@
 
 use super::lifecycle::{self, Created, LifecycleError};
 use crate::clock::Clock;
-use crate::model::build::Diagnostics;
 use crate::model::project::SourceLink;
 use crate::model::revision::{check_branch, check_changelist, check_commit};
 use crate::model::validation::{Invalid, InvalidCode};
-use crate::model::{Build, BuildSetting, Id, Organization, Project, Status, TriggeredBy};
+use crate::model::{Build, BuildSetting, Id, Organization, Project, TriggeredBy};
 use crate::store::{Change, Read, StoreError};
 
 /// What is to be built, and why.
@@ -100,39 +99,11 @@ fn check(overrides: &Overrides, source: &SourceLink) -> Vec<Invalid> {
 
 fn pending(id: Id<Build>, setting: &BuildSetting, request: &Request, now: crate::model::Timestamp) -> Build {
     let Overrides { branch, commit, changelist } = request.overrides.clone();
-    let tracked = setting.stream_path.clone().unwrap_or_else(|| setting.branch.clone());
-    Build {
-        id,
-        organization_id: setting.organization_id,
-        project_id: setting.project_id,
-        build_setting_id: setting.id,
-        status: Status::Pending,
-        platform: setting.platform.clone(),
-        build_type: setting.build_type.clone(),
-        target_type: setting.target_type.clone(),
-        ue_version: setting.ue_version.clone(),
-        branch: branch.unwrap_or(tracked),
-        requested_revision: commit.map(|commit| commit.to_ascii_lowercase()).or_else(|| changelist.clone()),
-        commit: String::new(),
-        commit_message: String::new(),
-        changelist,
-        triggered_by: request.by.clone(),
-        created_at: now,
-        started_at: None,
-        finished_at: None,
-        pending_reason: None,
-        superseded_by: None,
-        retry_of: None,
-        failure: None,
-        steps: Vec::new(),
-        diagnostics: Diagnostics::default(),
-        artifact: None,
-        auto_deploy_status: None,
-        auto_deploy_error: None,
-        deployments: Vec::new(),
-        pinned: false,
-        notification_status: None,
-        cancel_requested: false,
-        log_lines: 0,
+    let mut build = Build::waiting(id, setting, request.by.clone(), now);
+    if let Some(branch) = branch {
+        build.branch = branch;
     }
+    build.requested_revision = commit.map(|commit| commit.to_ascii_lowercase()).or_else(|| changelist.clone());
+    build.changelist = changelist;
+    build
 }

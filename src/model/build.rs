@@ -156,6 +156,44 @@ pub struct InvalidTransition {
 }
 
 impl Build {
+    /// A waiting build of a setting, of the newest revision of what the setting tracks.
+    pub fn waiting(id: Id<Build>, setting: &BuildSetting, triggered_by: TriggeredBy, now: Timestamp) -> Build {
+        Build {
+            id,
+            organization_id: setting.organization_id,
+            project_id: setting.project_id,
+            build_setting_id: setting.id,
+            status: Status::Pending,
+            platform: setting.platform.clone(),
+            build_type: setting.build_type.clone(),
+            target_type: setting.target_type.clone(),
+            ue_version: setting.ue_version.clone(),
+            branch: setting.stream_path.clone().unwrap_or_else(|| setting.branch.clone()),
+            requested_revision: None,
+            commit: String::new(),
+            commit_message: String::new(),
+            changelist: None,
+            triggered_by,
+            created_at: now,
+            started_at: None,
+            finished_at: None,
+            pending_reason: None,
+            superseded_by: None,
+            retry_of: None,
+            failure: None,
+            steps: Vec::new(),
+            diagnostics: Diagnostics::default(),
+            artifact: None,
+            auto_deploy_status: None,
+            auto_deploy_error: None,
+            deployments: Vec::new(),
+            pinned: false,
+            notification_status: None,
+            cancel_requested: false,
+            log_lines: 0,
+        }
+    }
+
     /// The same build in the status `next`, with the time noted. `builds::lifecycle` is the only caller.
     pub fn moved_to(mut self, next: Status, now: Timestamp) -> Result<Build, InvalidTransition> {
         if !self.status.may_become(next) {

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use cookhouse::clock::Clock;
-use cookhouse::model::build::Diagnostics;
 use cookhouse::model::build_setting::{Supersede, Trigger};
 use cookhouse::model::organization::{DefaultProjectSettings, GithostConnection, GithostStatus};
 use cookhouse::model::project::SourceLink;
-use cookhouse::model::{Build, BuildSetting, Id, Organization, Project, Status, Timestamp, TriggeredBy};
+use cookhouse::model::{Build, BuildSetting, Id, Organization, Project, Timestamp, TriggeredBy};
 use cookhouse::store::{Settings, Store};
 
 /// Where the code lies.
@@ -103,38 +102,5 @@ pub(crate) fn setting(clock: &Clock, project: &Project, kind: Kind) -> BuildSett
 
 /// A pending build of a setting.
 pub(crate) fn build(setting: &BuildSetting, id: Id<Build>, now: Timestamp) -> Build {
-    Build {
-        id,
-        organization_id: setting.organization_id,
-        project_id: setting.project_id,
-        build_setting_id: setting.id,
-        status: Status::Pending,
-        platform: setting.platform.clone(),
-        build_type: setting.build_type.clone(),
-        target_type: setting.target_type.clone(),
-        ue_version: setting.ue_version.clone(),
-        branch: setting.stream_path.clone().unwrap_or_else(|| setting.branch.clone()),
-        requested_revision: None,
-        commit: String::new(),
-        commit_message: String::new(),
-        changelist: None,
-        triggered_by: TriggeredBy::Cron,
-        created_at: now,
-        started_at: None,
-        finished_at: None,
-        pending_reason: None,
-        superseded_by: None,
-        retry_of: None,
-        failure: None,
-        steps: Vec::new(),
-        diagnostics: Diagnostics::default(),
-        artifact: None,
-        auto_deploy_status: None,
-        auto_deploy_error: None,
-        deployments: Vec::new(),
-        pinned: false,
-        notification_status: None,
-        cancel_requested: false,
-        log_lines: 0,
-    }
+    Build::waiting(id, setting, TriggeredBy::Cron, now)
 }
