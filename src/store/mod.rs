@@ -6,6 +6,7 @@
 
 mod announce;
 pub mod build_list;
+pub mod census;
 mod codec;
 mod error;
 pub mod key;
@@ -24,6 +25,8 @@ pub use read::{Order, Page, Read, Snapshot};
 pub use record::{Index, Record, Scope};
 pub use redb::StorageBackend;
 pub use writer::Change;
+
+use crate::model::histogram::Counts;
 
 /// Where the store lies and how much memory it may keep pages in.
 #[derive(Debug, Clone)]
@@ -93,6 +96,11 @@ impl Store {
     /// Follows the sequence of the newest durable event. A hint: after a start it is 0 until something happens.
     pub fn events(&self) -> tokio::sync::watch::Receiver<u64> {
         self.writer.events()
+    }
+
+    /// How long writes took, from asking for one to its being durable.
+    pub fn write_durations(&self) -> Counts {
+        self.writer.durations()
     }
 
     /// Every index row that disagrees with its record, in words; empty when all is well.

@@ -3,7 +3,7 @@
 use super::key::Key;
 use super::read::{Read, Rows};
 use super::record::{Index, Record};
-use super::{Change, Snapshot, StoreError, announce};
+use super::{Change, Snapshot, StoreError, announce, census};
 use crate::model::idempotency::RememberedAnswer;
 use crate::model::user::Session;
 use crate::model::{ApiToken, Build, BuildSetting, Event, Id, Lane, Organization, Project, Status, User};
@@ -47,6 +47,9 @@ macro_rules! tables {
         pub(super) fn check(snapshot: &Snapshot) -> Result<Vec<String>, StoreError> {
             let mut complaints = Vec::new();
             $(check_record::<$record>(snapshot, &mut complaints)?;)*
+            if census::read(snapshot)? != census::recount(snapshot)? {
+                complaints.push("the census of builds is wrong".to_owned());
+            }
             Ok(complaints)
         }
     };
@@ -79,7 +82,7 @@ record!(
         BUILDS_TO_DEPLOY,
         BUILDS_WITH_ARTIFACT
     ],
-    accompanied by lane_and_announcements
+    accompanied by lane_census_and_announcements
 );
 
 record!(Lane, "lanes", organization_id, [LANES_BY_PROJECT, LANES_BY_SETTING, LANES_BY_PLATFORM, LANES_BY_BRANCH]);
@@ -158,12 +161,13 @@ pub fn project_source_key(kind: &str, repo_link: &str, uproject_path: &str) -> K
     Key::of_text(kind).and_text(&repo_link.to_lowercase()).and_text(uproject_path)
 }
 
-fn lane_and_announcements(change: &Change, old: Option<&Build>, new: Option<&Build>) -> Result<(), StoreError> {
+fn lane_census_and_announcements(change: &Change, old: Option<&Build>, new: Option<&Build>) -> Result<(), StoreError> {
     if let (None, Some(build)) = (old, new)
         && change.get::<Lane>(build.organization_id, Lane::id_of(build))?.is_none()
     {
         change.put(&Lane::of(build))?;
     }
+    census::build(change, old, new)?;
     announce::build(change, old, new)
 }
 

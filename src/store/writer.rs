@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Instant;
 
 use redb::{Database, Durability, ReadableTable, WriteTransaction};
 use tokio::sync::{oneshot, watch};
@@ -13,6 +14,7 @@ use super::read::{Order, Range, Read, Rows, Visitor, table, walk_table};
 use super::record::record_key;
 use super::tables::META;
 use super::{Record, StoreError, codec};
+use crate::model::histogram::{Counts, Histogram};
 use crate::model::{Id, Organization};
 
 /// How many writes may wait. A full queue answers `Busy`, so that memory stays bounded when the disk is slow.
@@ -111,6 +113,7 @@ impl Rows for Change {
 pub(super) struct Writer {
     queue: Option<SyncSender<Job>>,
     events: watch::Sender<u64>,
+    durations: Histogram,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -118,7 +121,7 @@ impl Writer {
     pub(super) fn start(shared: Arc<Shared>) -> Result<Self, StoreError> {
         let (queue, jobs) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || work(&shared, &jobs))?;
-        Ok(Writer { queue: Some(queue), events: watch::Sender::new(0), thread: Some(thread) })
+        Ok(Writer { queue: Some(queue), events: watch::Sender::new(0), durations: Histogram::default(), thread: Some(thread) })
     }
 
     /// Follows the newest durable event; 0 until the first one of this process.
@@ -126,13 +129,19 @@ impl Writer {
         self.events.subscribe()
     }
 
+    pub(super) fn durations(&self) -> Counts {
+        self.durations.counts()
+    }
+
     pub(super) async fn run<T, E>(&self, job: impl FnOnce(&Change) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let answer = self.enqueue(job)?;
-        answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+        let started = Instant::now();
+        let result = self.enqueue(job)?.await.unwrap_or_else(|_| Err(StoreError::Closed.into()));
+        self.durations.record(started.elapsed());
+        result
     }
 
     pub(super) fn run_blocking<T, E>(&self, job: impl FnOnce(&Change) -> Result<T, E> + Send + 'static) -> Result<T, E>
@@ -140,8 +149,10 @@ impl Writer {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let answer = self.enqueue(job)?;
-        answer.blocking_recv().unwrap_or_else(|_| Err(StoreError::Closed.into()))
+        let started = Instant::now();
+        let result = self.enqueue(job)?.blocking_recv().unwrap_or_else(|_| Err(StoreError::Closed.into()));
+        self.durations.record(started.elapsed());
+        result
     }
 
     fn enqueue<T, E>(
