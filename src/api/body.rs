@@ -195,7 +195,7 @@ impl Fault {
         Fault { allowed: allowed.to_vec(), ..self }
     }
 
-    fn at(self, field: String) -> Invalid {
+    pub(super) fn at(self, field: String) -> Invalid {
         Invalid { field, code: self.code, message: self.message, allowed: self.allowed }
     }
 }

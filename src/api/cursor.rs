@@ -12,7 +12,11 @@ use crate::model::{Id, Organization};
 use crate::vault::Vault;
 
 const VERSION: u8 = 1;
+/// Of a cursor whose place is another server's.
+const FOREIGN: u8 = 2;
 const MAC_LENGTH: usize = 16;
+/// The longest place of another server that a cursor carries.
+const LONGEST_PLACE: usize = 1024;
 
 /// Makes and reads the cursors of one list.
 pub struct Cursors {
@@ -41,8 +45,17 @@ impl Cursors {
 
     /// The cursor of the page behind `last`.
     pub fn write<R>(&self, last: Id<R>) -> String {
-        let mut bytes = vec![VERSION];
-        bytes.extend_from_slice(last.as_bytes());
+        self.sign(VERSION, last.as_bytes())
+    }
+
+    /// The cursor of a page that another server will give: its own words for the place, up to 1024 bytes.
+    pub fn write_foreign(&self, place: &str) -> Option<String> {
+        (place.len() <= LONGEST_PLACE).then(|| self.sign(FOREIGN, place.as_bytes()))
+    }
+
+    fn sign(&self, version: u8, place: &[u8]) -> String {
+        let mut bytes = vec![version];
+        bytes.extend_from_slice(place);
         let mac = self.mac.clone().chain_update(&bytes).finalize().into_bytes();
         bytes.extend_from_slice(&mac[..MAC_LENGTH]);
         URL_SAFE_NO_PAD.encode(bytes)
@@ -50,14 +63,23 @@ impl Cursors {
 
     /// What a client sent back.
     pub fn read<R>(&self, cursor: &str) -> Result<Id<R>> {
+        self.open(VERSION, ID_LENGTH, cursor)?.parse().map_err(|_| Problem::InvalidCursor.into())
+    }
+
+    /// What a client sent back of [`Cursors::write_foreign`].
+    pub fn read_foreign(&self, cursor: &str) -> Result<String> {
+        self.open(FOREIGN, LONGEST_PLACE, cursor)
+    }
+
+    fn open(&self, version: u8, longest: usize, cursor: &str) -> Result<String> {
         let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| Problem::InvalidCursor)?;
-        if bytes.len() != 1 + ID_LENGTH + MAC_LENGTH || bytes[0] != VERSION {
+        let length = bytes.len().checked_sub(MAC_LENGTH).filter(|length| (1..=1 + longest).contains(length));
+        let (signed, mac) = bytes.split_at(length.ok_or(Problem::InvalidCursor)?);
+        self.mac.clone().chain_update(signed).verify_truncated_left(mac).map_err(|_| Problem::InvalidCursor)?;
+        if signed[0] != version {
             return Err(Problem::InvalidCursor.into());
         }
-        let (signed, mac) = bytes.split_at(1 + ID_LENGTH);
-        self.mac.clone().chain_update(signed).verify_truncated_left(mac).map_err(|_| Problem::InvalidCursor)?;
-        let text = std::str::from_utf8(&signed[1..]).map_err(|_| Problem::InvalidCursor)?;
-        text.parse().map_err(|_| Problem::InvalidCursor.into())
+        String::from_utf8(signed[1..].to_vec()).map_err(|_| Problem::InvalidCursor.into())
     }
 }
 
@@ -77,6 +99,12 @@ mod tests {
         for foreign in [cursors(other, &[Some("a"), None]), cursors(one, &[None, Some("a")]), cursors(one, &[Some("a")])] {
             assert!(foreign.read::<Organization>(&cursor).is_err());
         }
+        let foreign = cursors(one, &[]).write_foreign("2.25.0").unwrap();
+        assert_eq!(cursors(one, &[]).read_foreign(&foreign).ok().as_deref(), Some("2.25.0"));
+        assert!(
+            cursors(one, &[]).read::<Organization>(&foreign).is_err() && cursors(one, &[Some("a"), None]).read_foreign(&cursor).is_err()
+        );
+        assert!(cursors(one, &[]).write_foreign(&"x".repeat(LONGEST_PLACE + 1)).is_none());
         for position in 0..cursor.len() {
             let mut changed = cursor.clone().into_bytes();
             changed[position] = if changed[position] == b'A' { b'B' } else { b'A' };

@@ -141,6 +141,14 @@ impl ApiError {
         self
     }
 
+    /// The same with another name for a field: what a body calls one thing, a query may call another.
+    pub(super) fn with_field_renamed(mut self, old: &str, new: &str) -> Self {
+        for detail in self.details.iter_mut().filter(|detail| detail.field == old) {
+            detail.field = new.to_owned();
+        }
+        self
+    }
+
     /// With a header. A value that is no header value is left out.
     pub fn with_header(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {

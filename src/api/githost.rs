@@ -90,32 +90,21 @@ impl Githost {
         uproject::read(&bytes, &path).map_err(|error| unreadable(&path, &error.to_string()))
     }
 
-    /// Whether a branch has any project file that would be found.
-    pub(super) async fn has_uproject(&self, repository: &str, branch: &str) -> bool {
-        let Ok(head) = self.head(repository, branch).await else { return false };
-        let depth = uproject::MAXIMUM_DEPTH as u32;
-        let found = self.app.source_control.find_files(&self.binding, repository, &head.id, "**/*.uproject", depth, 1, self.call());
-        found.await.is_ok_and(|(paths, _)| !paths.is_empty())
+    /// Whether a revision holds a project file where one may lie.
+    pub(super) async fn holds_uproject(&self, repository: &str, revision: &str) -> Result<bool> {
+        let paths = self.project_files(repository, revision).await?;
+        Ok(!matches!(uproject::detect(&paths), Err(DetectError::NotFound)))
     }
 
-    /// The repository's default branch.
-    pub(super) async fn default_branch(&self, repository: &str) -> Result<String> {
-        let mut cursor = None;
-        loop {
-            let page =
-                self.app.source_control.list_branches(&self.binding, repository, None, cursor, 100, self.call()).await.map_err(refusal)?;
-            if let Some(branch) = page.items.into_iter().find(|branch| branch.is_default) {
-                return Ok(branch.name);
-            }
-            cursor = Some(page.next_cursor.ok_or(Problem::BranchNotFound)?);
-        }
-    }
-
-    async fn detect(&self, repository: &str, revision: &str) -> Result<String> {
+    async fn project_files(&self, repository: &str, revision: &str) -> Result<Vec<String>> {
         let depth = uproject::MAXIMUM_DEPTH as u32;
         let found =
             self.app.source_control.find_files(&self.binding, repository, revision, "**/*.uproject", depth, CANDIDATES, self.call());
-        let (paths, _) = found.await.map_err(refusal)?;
+        Ok(found.await.map_err(refusal)?.0)
+    }
+
+    async fn detect(&self, repository: &str, revision: &str) -> Result<String> {
+        let paths = self.project_files(repository, revision).await?;
         uproject::detect(&paths).map_err(|error| match error {
             DetectError::NotFound => {
                 ApiError::new(Problem::UprojectNotFound, "The repository has no .uproject file within three directories of its root.")

@@ -201,23 +201,15 @@ impl FromBody for AddRepo {
 /// `<owner>/<repo>`
 pub(super) fn repository_name(value: Value) -> std::result::Result<String, Fault> {
     let name = body::text(201)(value)?;
-    if check_repository_name(&name) { Ok(name) } else { Err(Fault::invalid("must look like owner/repository")) }
-}
-
-/// Whether a text can be `<owner>/<repo>`.
-pub(super) fn check_repository_name(name: &str) -> bool {
     let is_part = |part: &str| {
         (1..=100).contains(&part.len())
             && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
             && !part.starts_with(['-', '.'])
     };
-    name.split_once('/')
-        .is_some_and(|(owner, repository)| is_part(owner) && is_part(repository) && !repository.to_ascii_lowercase().ends_with(".git"))
-}
-
-/// Whether a text can be a branch; the error says why not.
-pub(super) fn check_branch_name(name: &str) -> std::result::Result<(), String> {
-    check_branch(name)
+    let is_name = name
+        .split_once('/')
+        .is_some_and(|(owner, repository)| is_part(owner) && is_part(repository) && !repository.to_ascii_lowercase().ends_with(".git"));
+    if is_name { Ok(name) } else { Err(Fault::invalid("must look like owner/repository")) }
 }
 
 /// A branch's name.

@@ -1,5 +1,8 @@
 //! Query parameters: read once, every failure told at once.
 
+use serde_json::Value;
+
+use super::body::Fault;
 use super::error::{ApiError, Problem, Result};
 use crate::model::page::{DEFAULT_LIMIT, MAXIMUM_LIMIT};
 use crate::model::validation::{Invalid, InvalidCode};
@@ -48,6 +51,28 @@ impl Query {
         (!value.is_empty()).then_some(value)
     }
 
+    /// The parameter's text as `check` makes it of a string.
+    pub fn checked<T>(&mut self, name: &str, check: impl FnOnce(Value) -> std::result::Result<T, Fault>) -> Option<T> {
+        let value = self.text(name)?;
+        match check(Value::String(value)) {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                self.invalid.push(fault.at(name.to_owned()));
+                None
+            }
+        }
+    }
+
+    /// As [`Query::checked`], of a parameter that must be there. `None` only after a failure was noted.
+    pub fn required<T>(&mut self, name: &str, check: impl FnOnce(Value) -> std::result::Result<T, Fault>) -> Option<T> {
+        let failures = self.invalid.len();
+        let value = self.checked(name, check);
+        if value.is_none() && self.invalid.len() == failures {
+            self.invalid.push(Invalid::new(name, InvalidCode::Required, "is required"));
+        }
+        value
+    }
+
     /// One of a closed list of words.
     pub fn one_of(&mut self, name: &str, allowed: &[&str]) -> Option<String> {
         let value = self.text(name)?;
@@ -90,11 +115,6 @@ impl Query {
             // More digits than fit are more than the maximum.
             _ => Ok(text.parse::<usize>().unwrap_or(maximum).min(maximum)),
         }
-    }
-
-    /// Notes a failure of a parameter.
-    pub fn refuse(&mut self, name: &str, code: InvalidCode, message: impl Into<String>) {
-        self.invalid.push(Invalid::new(name, code, message));
     }
 
     /// Fails with everything that was wrong.

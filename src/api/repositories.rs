@@ -1,24 +1,34 @@
-//! The git host as the caller's connection shows it: repositories, branches, project files (specification, git-hosting
-//! proxy).
+//! The git host as clients see it: repositories, branches and project files of the organization's connection, for
+//! whoever makes a project.
 
-use futures_util::StreamExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
 use serde::Serialize;
 
+use super::body;
+use super::cursor::Cursors;
 use super::endpoint::{Call, Ok200};
-use super::error::{ApiError, Result};
-use super::githost::{Githost, refusal};
-use super::projects::{check_branch_name, check_repository_name};
+use super::error::{ApiError, Problem, Result};
+use super::githost::{self, Githost};
+use super::projects::{branch, repository_name};
 use super::query::{FromQuery, Pairs, Query};
+use super::tokens::Paging;
+use crate::app::detections::Key;
 use crate::model::page::Page;
 use crate::model::project::UprojectInfo;
 use crate::model::validation::InvalidCode;
+use crate::seams::{self, SourceControl};
 
-/// Repositories that are looked into at once.
-const AT_ONCE: usize = 4;
-/// Branches of one answer; `q` finds the others.
-const MOST_BRANCHES: u32 = 100;
-/// The plugin's cursor comes from the client: it is only handed on, but not at any length.
-const LONGEST_CURSOR: usize = 1024;
+/// Branches in one answer. Each costs a question to the host, and nobody reads more: `q` narrows.
+const MOST_BRANCHES: usize = 100;
+/// How often the host is asked for more before what was found is given out.
+const TURNS: usize = 20;
+/// Repositories that are gone through for a default branch that the client does not name.
+const PAGE: u32 = 100;
+/// How long a list of repositories waits to know which of them hold a project file.
+const DETECTION_BUDGET: Duration = Duration::from_secs(5);
 
 /// The specification's repository.
 #[derive(Serialize)]
@@ -28,6 +38,7 @@ pub(super) struct RepositoryView {
     full_name: String,
     private: bool,
     default_branch: String,
+    /// False also while nobody knows: the answer waits a few seconds for what has to be looked up, and the next one knows.
     uproject_detected: bool,
 }
 
@@ -47,106 +58,164 @@ struct CommitView {
     author: String,
 }
 
-/// The branches' answer has no cursor.
+/// `{ items }`
 #[derive(Serialize)]
 pub(super) struct Branches {
     items: Vec<BranchView>,
 }
 
-/// GET `/gitghost/repos/:installationId`
-pub(super) struct ListRepositories {
-    limit: usize,
-    cursor: Option<String>,
+/// What the connection reaches, in the host's order.
+pub(super) async fn list(call: Call<String, Paging>) -> Result<Ok200<Page<RepositoryView>>> {
+    let host = Arc::new(Githost::of(&call.app, &call.caller, &call.path)?);
+    let cursors = Cursors::new(&call.app.vault, call.caller.organization(), "listGithostRepositories", &[Some(&call.path)])?;
+    let place = call.query.cursor.as_deref().map(|cursor| cursors.read_foreign(cursor)).transpose()?;
+    let limit = u32::try_from(call.query.limit).unwrap_or(PAGE);
+    let page = call.app.source_control.list_repositories(host.binding(), place, limit, host.call()).await.map_err(githost::refusal)?;
+    let detected = join_all(page.items.iter().map(|repository| detected(&host, &call.app.detections, repository))).await;
+    let mut items = Vec::with_capacity(page.items.len());
+    for (repository, uproject_detected) in page.items.into_iter().zip(detected) {
+        let id = repository.id.parse().map_err(|_| nonsense("a repository's id is no number"))?;
+        let seams::Repository { full_name, is_private: private, default_branch, .. } = repository;
+        items.push(RepositoryView { id, full_name, private, default_branch, uproject_detected });
+    }
+    let next_cursor = match page.next_cursor {
+        Some(place) => Some(cursors.write_foreign(&place).ok_or_else(|| nonsense("a cursor too long to carry"))?),
+        None => None,
+    };
+    Ok(Ok200(Page { items, next_cursor }))
 }
 
-impl FromQuery for ListRepositories {
-    fn from_query(pairs: Pairs) -> Result<Self> {
-        let mut query = Query::new(pairs);
-        let list = ListRepositories { limit: query.limit()?, cursor: query.text("cursor") };
-        query.finish()?;
-        if list.cursor.as_ref().is_some_and(|cursor| cursor.len() > LONGEST_CURSOR || cursor.chars().any(char::is_control)) {
-            return Err(super::error::Problem::InvalidCursor.into());
-        }
-        Ok(list)
+fn nonsense(cause: &'static str) -> ApiError {
+    ApiError::new(Problem::UpstreamError, "The git host answered something that makes no sense.").because(cause)
+}
+
+/// Whether a repository holds a project file: from memory, or by asking within the budget.
+async fn detected(host: &Arc<Githost>, detections: &crate::app::detections::Detections, repository: &seams::Repository) -> bool {
+    let key = Key { organization: host.binding().organization, repository: repository.full_name.clone() };
+    let remembered = detections.remembered(&key);
+    if let Some((found, true)) = remembered {
+        return found;
+    }
+    let stale = remembered.is_some_and(|(found, _)| found);
+    let Some(work) = detections.begin(key) else { return stale };
+    let (host, repository) = (host.clone(), repository.clone());
+    // Goes on when this answer no longer waits for it: the next one knows.
+    let asking = tokio::spawn(async move {
+        let known_head = work.known_head();
+        let turn = work.turn().await;
+        let head = match host.head(&repository.full_name, &repository.default_branch).await {
+            Ok(head) => head.id,
+            // An empty repository has no branch.
+            Err(error) if matches!(error.problem, Problem::BranchNotFound) => {
+                work.remember(String::new(), false);
+                return Some(false);
+            }
+            Err(_) => return None,
+        };
+        let found = match known_head {
+            Some((known, found)) if known == head => found,
+            _ => host.holds_uproject(&repository.full_name, &head).await.ok()?,
+        };
+        drop(turn);
+        work.remember(head, found);
+        Some(found)
+    });
+    match tokio::time::timeout(DETECTION_BUDGET, asking).await {
+        Ok(Ok(Some(found))) => found,
+        _ => stale,
     }
 }
 
-/// What the connection reaches.
-pub(super) async fn list(call: Call<String, ListRepositories>) -> Result<Ok200<Page<RepositoryView>>> {
-    let host = Githost::of(&call.app, &call.caller, &call.path)?;
-    let ListRepositories { limit, cursor } = call.query;
-    let limit = u32::try_from(limit).unwrap_or(MOST_BRANCHES);
-    let page = call.app.source_control.list_repositories(host.binding(), cursor, limit, host.call()).await.map_err(refusal)?;
-    let views = page.items.into_iter().map(|repository| {
-        let host = &host;
-        async move {
-            // An empty repository, or one that cannot be looked into, has none as far as anybody can tell.
-            let uproject_detected = host.has_uproject(&repository.full_name, &repository.default_branch).await;
-            RepositoryView {
-                id: repository.id.parse().unwrap_or(0),
-                full_name: repository.full_name,
-                private: repository.is_private,
-                default_branch: repository.default_branch,
-                uproject_detected,
-            }
-        }
-    });
-    let items = futures_util::stream::iter(views).buffered(AT_ONCE).collect().await;
-    Ok(Ok200(Page { items, next_cursor: page.next_cursor }))
-}
-
-/// GET `/gitghost/branches/:installationId` and `/gitghost/uproject/:installationId`
-pub(super) struct OfRepository {
+/// GET `/gitghost/branches/:installationId`
+pub(super) struct FindBranches {
     repo_full_name: String,
-    branch: Option<String>,
     q: Option<String>,
 }
 
-impl FromQuery for OfRepository {
+impl FromQuery for FindBranches {
     fn from_query(pairs: Pairs) -> Result<Self> {
         let mut query = Query::new(pairs);
-        let name = query.text("repoFullName");
-        let (branch, q) = (query.text("branch"), query.text("q"));
-        match &name {
-            None => query.refuse("repoFullName", InvalidCode::Required, "is required"),
-            Some(name) if !check_repository_name(name) => {
-                query.refuse("repoFullName", InvalidCode::InvalidValue, "must look like owner/repository")
-            }
-            Some(_) => {}
-        }
-        if let Some(Err(message)) = branch.as_deref().map(check_branch_name) {
-            query.refuse("branch", InvalidCode::InvalidValue, message);
-        }
-        if q.as_ref().is_some_and(|q| q.len() > 200 || q.chars().any(char::is_control)) {
-            query.refuse("q", InvalidCode::InvalidValue, "must have at most 200 bytes and no control characters");
-        }
+        let repo_full_name = query.required("repoFullName", repository_name);
+        let q = query.checked("q", body::text(250));
         query.finish()?;
-        let repo_full_name = name.ok_or_else(|| ApiError::validation(Vec::new()))?;
-        Ok(OfRepository { repo_full_name, branch, q })
+        let repo_full_name = repo_full_name.ok_or_else(|| ApiError::validation(Vec::new()))?;
+        Ok(FindBranches { repo_full_name, q })
     }
 }
 
-/// Branches whose name contains `q`.
-pub(super) async fn branches(call: Call<String, OfRepository>) -> Result<Ok200<Branches>> {
+/// Up to 100 branches whose name contains `q`, in any case.
+pub(super) async fn branches(call: Call<String, FindBranches>) -> Result<Ok200<Branches>> {
+    let FindBranches { repo_full_name, q } = call.query;
     let host = Githost::of(&call.app, &call.caller, &call.path)?;
-    let OfRepository { repo_full_name, q, branch: _ } = call.query;
-    let page = call.app.source_control.list_branches(host.binding(), &repo_full_name, q, None, MOST_BRANCHES, host.call()).await;
-    let items = page.map_err(refusal)?.items.into_iter().map(|branch| BranchView {
+    let (mut items, mut place) = (Vec::new(), None);
+    for _ in 0..TURNS {
+        let limit = u32::try_from(MOST_BRANCHES - items.len()).unwrap_or(PAGE);
+        let page = call.app.source_control.list_branches(host.binding(), &repo_full_name, q.clone(), place, limit, host.call());
+        let page = page.await.map_err(githost::refusal)?;
+        items.extend(page.items);
+        place = page.next_cursor;
+        if place.is_none() || items.len() >= MOST_BRANCHES {
+            break;
+        }
+    }
+    items.truncate(MOST_BRANCHES);
+    let view = |branch: seams::Branch| BranchView {
         name: branch.name,
         commit: CommitView { sha: branch.head.id, message: branch.head.message, author: branch.head.author },
         is_default: branch.is_default,
-    });
-    Ok(Ok200(Branches { items: items.collect() }))
+    };
+    Ok(Ok200(Branches { items: items.into_iter().map(view).collect() }))
+}
+
+/// GET `/gitghost/uproject/:installationId`
+pub(super) struct FindUproject {
+    repo_full_name: String,
+    branch: Option<String>,
+}
+
+impl FromQuery for FindUproject {
+    fn from_query(pairs: Pairs) -> Result<Self> {
+        let mut query = Query::new(pairs);
+        let repo_full_name = query.required("repoFullName", repository_name);
+        let branch = query.checked("branch", branch);
+        query.finish()?;
+        let repo_full_name = repo_full_name.ok_or_else(|| ApiError::validation(Vec::new()))?;
+        Ok(FindUproject { repo_full_name, branch })
+    }
 }
 
 /// The only project file of a branch, and what it says.
-pub(super) async fn uproject(call: Call<String, OfRepository>) -> Result<Ok200<UprojectInfo>> {
+pub(super) async fn uproject(call: Call<String, FindUproject>) -> Result<Ok200<UprojectInfo>> {
+    let FindUproject { repo_full_name, branch } = call.query;
     let host = Githost::of(&call.app, &call.caller, &call.path)?;
-    let OfRepository { repo_full_name, branch, q: _ } = call.query;
     let branch = match branch {
         Some(branch) => branch,
-        None => host.default_branch(&repo_full_name).await?,
+        None => default_branch(&*call.app.source_control, &host, &repo_full_name).await?,
     };
-    let head = host.head(&repo_full_name, &branch).await?;
-    Ok(Ok200(host.uproject(&repo_full_name, &head.id, None).await?))
+    let asked_of_a_query = |error: ApiError| error.with_field_renamed("defaultBranch", "branch");
+    let head = host.head(&repo_full_name, &branch).await.map_err(asked_of_a_query)?;
+    let found = host.uproject(&repo_full_name, &head.id, None).await;
+    found.map(Ok200).map_err(|error| match (&error.problem, error.details.first()) {
+        // The request is right; what the repository holds is not.
+        (Problem::ValidationFailed, Some(detail)) if detail.code == InvalidCode::InvalidValue => {
+            ApiError::new(Problem::UprojectNotFound, detail.message.clone())
+        }
+        _ => error,
+    })
+}
+
+/// The host tells it in its list of repositories.
+async fn default_branch(source_control: &dyn SourceControl, host: &Githost, repository: &str) -> Result<String> {
+    let mut place = None;
+    for _ in 0..TURNS {
+        let page = source_control.list_repositories(host.binding(), place, PAGE, host.call()).await.map_err(githost::refusal)?;
+        if let Some(found) = page.items.into_iter().find(|found| found.full_name.eq_ignore_ascii_case(repository)) {
+            return Ok(found.default_branch);
+        }
+        place = page.next_cursor;
+        if place.is_none() {
+            break;
+        }
+    }
+    Err(Problem::RepositoryNotFound.into())
 }
