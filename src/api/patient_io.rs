@@ -3,27 +3,32 @@
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use super::activity::Activity;
+
 /// The stream with its patience.
 pub(super) struct PatientIo<S> {
     stream: S,
     patience: Duration,
+    activity: Arc<Activity>,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S: Unpin> PatientIo<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
-        PatientIo { stream, patience, waiting: None }
+    pub(super) fn new(stream: S, patience: Duration, activity: Arc<Activity>) -> Self {
+        PatientIo { stream, patience, activity, waiting: None }
     }
 
     fn judge<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if result.is_ready() {
+            self.activity.moved();
             self.waiting = None;
             return result;
         }
@@ -36,7 +41,11 @@ impl<S: Unpin> PatientIo<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for PatientIo<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let result = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if result.is_ready() {
+            self.activity.moved();
+        }
+        result
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use super::activity::Activity;
 use super::patient_io::PatientIo;
 use super::router::{Connection, Router};
 use super::tls::{Certificates, TlsError};
@@ -107,16 +108,21 @@ impl Server {
             match accepted {
                 Ok((stream, peer)) => {
                     // Above a limit the connection is closed at once: answering would cost what the limit protects.
-                    let Some(place) = census.admit(peer.ip().to_canonical(), &settings) else { continue };
+                    let Some(place) = Census::admit(&census, peer.ip().to_canonical(), &settings) else { continue };
                     let (settings, router, stop, acceptor) = (settings.clone(), router.clone(), stop.clone(), acceptor.clone());
                     connections.spawn(async move {
-                        attend(stream, peer, &settings, router, acceptor, stop).await;
+                        let activity = place.activity.clone();
+                        tokio::select! {
+                            () = attend(stream, peer, &settings, router, acceptor, activity, stop) => {}
+                            () = place.activity.given_up() => tracing::debug!(%peer, "a connection made room for another"),
+                        }
                         drop(place);
                     });
                 }
                 Err(error) => {
                     // Out of file descriptors, or a connection that was gone before it was taken.
                     tracing::warn!(%error, "a connection was not accepted");
+                    census.make_room();
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -138,11 +144,12 @@ async fn attend(
     settings: &Settings,
     router: Arc<Router>,
     tls: Option<TlsAcceptor>,
+    activity: Arc<Activity>,
     stop: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
-    let connection = Connection { peer: peer.ip().to_canonical(), is_tls: tls.is_some() };
-    let stream = PatientIo::new(stream, settings.write_timeout);
+    let stream = PatientIo::new(stream, settings.write_timeout, activity.clone());
+    let connection = Connection { peer: peer.ip().to_canonical(), is_tls: tls.is_some(), activity };
     match tls {
         None => converse(stream, connection, settings, router, stop).await,
         Some(tls) => match tokio::time::timeout(settings.header_timeout, tls.accept(stream)).await {
@@ -157,8 +164,9 @@ async fn converse<S>(stream: S, connection: Connection, settings: &Settings, rou
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let peer = connection.peer;
     let service = service_fn(move |request| {
-        let router = router.clone();
+        let (router, connection) = (router.clone(), connection.clone());
         async move { Ok::<_, std::convert::Infallible>(router.answer(request, connection).await) }
     });
     // hyper's bounds lie above the router's, whose refusals carry the envelope; what exceeds even these gets a bare 431.
@@ -178,39 +186,107 @@ where
         }
     };
     if let Err(error) = result {
-        tracing::debug!(peer = %connection.peer, %error, "a connection ended: {error}");
+        tracing::debug!(%peer, %error, "a connection ended: {error}");
     }
 }
 
 /// Who is connected.
 #[derive(Default)]
-struct Census(Mutex<HashMap<IpAddr, usize>>);
+struct Census(Mutex<HashMap<IpAddr, Vec<Arc<Activity>>>>);
 
 /// One connection's place; given back when it ends.
-struct Place(Arc<Census>, IpAddr);
+struct Place {
+    census: Arc<Census>,
+    address: IpAddr,
+    activity: Arc<Activity>,
+}
 
 impl Census {
-    fn admit(self: &Arc<Self>, address: IpAddr, settings: &Settings) -> Option<Place> {
-        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = connections.values().sum();
-        let own = connections.get(&address).copied().unwrap_or(0);
-        if all >= settings.maximum_connections || own >= settings.connections_per_address {
+    /// A place for a new connection. Where all are taken, the connection that has kept us waiting longest makes room: an
+    /// honest client gets in while thousands of others hold connections open without asking for anything.
+    fn admit(census: &Arc<Census>, address: IpAddr, settings: &Settings) -> Option<Place> {
+        let mut connections = census.lock();
+        let all: usize = connections.values().map(Vec::len).sum();
+        let own = connections.get(&address).map_or(0, Vec::len);
+        let is_full = if own >= settings.connections_per_address {
+            !connections.get_mut(&address).is_some_and(|own| give_up_one(own))
+        } else {
+            all >= settings.maximum_connections && !give_up_one_of_all(&mut connections)
+        };
+        if is_full {
             tracing::debug!(%address, all, own, "a connection too many was closed");
             return None;
         }
-        connections.insert(address, own + 1);
-        Some(Place(self.clone(), address))
+        let activity = Arc::new(Activity::default());
+        connections.entry(address).or_default().push(activity.clone());
+        Some(Place { census: census.clone(), address, activity })
     }
+
+    /// One connection less, if one waits for its client.
+    fn make_room(&self) {
+        give_up_one_of_all(&mut self.lock());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Vec<Arc<Activity>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn give_up_one_of_all(connections: &mut HashMap<IpAddr, Vec<Arc<Activity>>>) -> bool {
+    // Of the address that has most.
+    let most = connections.values_mut().filter(|own| own.iter().any(|activity| activity.is_waiting())).max_by_key(|own| own.len());
+    most.is_some_and(give_up_one)
+}
+
+fn give_up_one(connections: &mut Vec<Arc<Activity>>) -> bool {
+    let waiting = connections.iter().enumerate().filter(|(_, activity)| activity.is_waiting());
+    let Some((longest, _)) = waiting.min_by_key(|(_, activity)| activity.moved_at()) else { return false };
+    connections.swap_remove(longest).give_up();
+    true
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut connections = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = connections.get_mut(&self.1) {
-            *count -= 1;
-            if *count == 0 {
-                connections.remove(&self.1);
+        let mut connections = self.census.lock();
+        if let Some(own) = connections.get_mut(&self.address) {
+            own.retain(|activity| !Arc::ptr_eq(activity, &self.activity));
+            if own.is_empty() {
+                connections.remove(&self.address);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_quietest_connection_makes_room_and_a_busy_one_never() {
+        let census = Arc::new(Census::default());
+        let mut settings = Settings::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+        (settings.maximum_connections, settings.connections_per_address) = (4, 3);
+        let (one, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let admit = |address| Census::admit(&census, address, &settings);
+        let is_given_up = |place: &Place| place.activity.given_up().now_or_never().is_some();
+        let (first, second, third) = (admit(one).unwrap(), admit(one).unwrap(), admit(one).unwrap());
+        first.activity.works();
+        std::thread::sleep(Duration::from_millis(1));
+        second.activity.moved();
+        let fourth = admit(one).unwrap();
+        assert!(is_given_up(&third) && !is_given_up(&first) && !is_given_up(&second) && !is_given_up(&fourth));
+        let _elsewhere = admit(other).unwrap();
+        // Full as a whole: whoever has most gives one up.
+        let _further = admit(other).unwrap();
+        assert!(is_given_up(&second) || is_given_up(&fourth));
+        // All of them busy: nobody is sent away for a stranger.
+        for place in census.lock().values().flatten() {
+            place.works();
+        }
+        assert!(admit(one).is_none() && admit(other).is_none() && !is_given_up(&first));
+        drop(first);
+        assert!(admit(other).is_some());
     }
 }

@@ -241,27 +241,6 @@ async fn a_client_that_takes_nothing_is_hung_up_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_address_has_so_many_connections_and_no_more() {
-    let server = TestServer::start_with(|settings| settings.connections_per_address = 2).await;
-    let mut first = TcpStream::connect(server.address).await.expect("a connection");
-    let mut second = TcpStream::connect(server.address).await.expect("a connection");
-    for stream in [&mut first, &mut second] {
-        stream.write_all(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("sent");
-        assert_ne!(stream.read(&mut [0; 64]).await.expect("an answer"), 0);
-    }
-    assert!(exchange(server.address, b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.is_empty());
-    drop(first);
-    // The place is free once the server noticed.
-    loop {
-        let answer = exchange(server.address, b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
-        if answer.starts_with(b"HTTP/1.1 200") {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_stop_lets_go_of_idle_connections() {
     let server = TestServer::start().await;
     let mut idle = TcpStream::connect(server.address).await.expect("a connection");
