@@ -342,7 +342,8 @@ fn stream_path(value: Value) -> std::result::Result<String, Fault> {
     }
 }
 
-fn ue_version(value: Value, labels: &[String]) -> std::result::Result<String, Fault> {
+/// A version, or the label of an engine of this host.
+pub(super) fn ue_version(value: Value, labels: &[String]) -> std::result::Result<String, Fault> {
     let version = body::text(64)(value)?;
     let parts: Vec<&str> = version.split('.').collect();
     let is_number = |part: &&str| (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());

@@ -116,7 +116,7 @@ fn find(rows: &impl Read, caller: &Caller, (project, id): SettingPath) -> Result
 }
 
 /// Labels of the engines on this host; read from its disk, so not on the runtime's threads.
-async fn labels(app: &Arc<App>) -> Result<Vec<String>> {
+pub(super) async fn labels(app: &Arc<App>) -> Result<Vec<String>> {
     let builds = app.builds.clone();
     let inventory = tokio::task::spawn_blocking(move || builds.engines()).await.map_err(ApiError::internal)?;
     let usable = inventory.engines.into_iter().map(|engine| engine.label);

@@ -55,14 +55,14 @@ pub(super) fn answer(head: &Head, content: &Content, body: impl FnOnce(Range<u64
         _ if is_known => (StatusCode::NOT_MODIFIED, 0..0),
         Selected::Whole => (StatusCode::OK, 0..content.length),
         Selected::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
-        Selected::Unsatisfiable => (StatusCode::RANGE_NOT_SATISFIABLE, 0..0),
+        Selected::Unsatisfiable => {
+            let length = format!("bytes */{}", content.length);
+            return Err(ApiError::from(Problem::RangeNotSatisfiable).with_header(header::CONTENT_RANGE, &length));
+        }
     };
     let length = sent.end - sent.start;
-    let content_range = match status {
-        StatusCode::PARTIAL_CONTENT => Some(format!("bytes {}-{}/{}", sent.start, sent.end - 1, content.length)),
-        StatusCode::RANGE_NOT_SATISFIABLE => Some(format!("bytes */{}", content.length)),
-        _ => None,
-    };
+    let is_part = status == StatusCode::PARTIAL_CONTENT;
+    let content_range = is_part.then(|| format!("bytes {}-{}/{}", sent.start, sent.end - 1, content.length));
     // Nobody reads a file for a HEAD.
     let body = if length == 0 || head.method == Method::HEAD { endpoint::empty() } else { body(sent) };
     let mut response = Response::new(body);

@@ -1,11 +1,13 @@
 //! The caller's organization: name, defaults, connections (decisions 5).
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 use super::auth::Caller;
 use super::body::{self, BodyDigest, Change, Fault, Fields, FromBody};
+use super::build_setting_fields::ue_version;
+use super::build_settings::labels;
 use super::conditional::check_match;
 use super::endpoint::{Call, Head, NoContent, Ok200, Resource};
 use super::error::{ApiError, Problem, Result};
@@ -108,7 +110,7 @@ pub(super) async fn change(call: Call<Id<Organization>, (), Fields>) -> Result<R
         Change::Absent => None,
         Change::Null => Some(DefaultsChange::to_the_beginning()),
         Change::Value(mut nested) => {
-            let change = DefaultsChange::read(&mut nested, &call.app.settings.extra_platforms);
+            let change = DefaultsChange::read(&mut nested, &call.app.settings.extra_platforms, &labels(&call.app).await?);
             fields.absorb(nested);
             Some(change)
         }
@@ -150,11 +152,13 @@ impl DefaultsChange {
         DefaultsChange { is_reset: true, ..DefaultsChange::default() }
     }
 
-    fn read(fields: &mut Fields, extra_platforms: &[String]) -> Self {
+    fn read(fields: &mut Fields, extra_platforms: &[String], labels: &[String]) -> Self {
+        // An empty one says that there is no default.
+        let version = |value: Value| if value == "" { Ok(String::new()) } else { ue_version(value, labels) };
         let platforms: Vec<&str> = PLATFORMS.into_iter().chain(extra_platforms.iter().map(String::as_str)).collect();
         DefaultsChange {
             is_reset: false,
-            ue_version: fields.change("ueVersion", body::text(64)),
+            ue_version: fields.change("ueVersion", version),
             platform: fields.change("platform", body::one_of(&platforms)),
             build_type: fields.change("buildType", body::one_of(&BUILD_TYPES)),
             timeout_minutes: fields.change("timeoutMinutes", body::number(5, 2880)),
@@ -183,7 +187,7 @@ impl DefaultsChange {
 }
 
 /// `off`, `pending` or `running`.
-pub(super) fn supersede(value: serde_json::Value) -> std::result::Result<Supersede, Fault> {
+pub(super) fn supersede(value: Value) -> std::result::Result<Supersede, Fault> {
     Ok(match body::one_of(&["off", "pending", "running"])(value)?.as_str() {
         "off" => Supersede::Off,
         "running" => Supersede::Running,
@@ -222,13 +226,13 @@ impl FromBody for ConnectGithost {
     }
 }
 
-fn token(value: serde_json::Value) -> std::result::Result<Secret, Fault> {
+fn token(value: Value) -> std::result::Result<Secret, Fault> {
     let token = body::secret(1024)(value)?;
     let is_plain = !token.reveal().is_empty() && token.reveal().bytes().all(|byte| byte.is_ascii_graphic());
     if is_plain { Ok(token) } else { Err(Fault::invalid("must be visible ASCII without spaces")) }
 }
 
-fn base_url(value: serde_json::Value) -> std::result::Result<String, Fault> {
+fn base_url(value: Value) -> std::result::Result<String, Fault> {
     let address = urls::address(value)?;
     match address.text.contains('?') {
         true => Err(Fault::invalid("must have no query")),

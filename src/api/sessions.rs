@@ -14,15 +14,14 @@ use crate::people::{Bearer, MAXIMUM_PASSWORD, NewAccount, SignedIn};
 use crate::store::Read;
 
 /// Body of POST `/setup`
-pub(super) struct SetUp {
+struct SetUp {
     setup_token: Secret,
     account: NewAccount,
     organization_name: String,
 }
 
-impl FromBody for SetUp {
-    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, super::body::BodyDigest)> {
-        let (mut fields, digest) = Fields::from_body(body, head).await?;
+impl SetUp {
+    fn read(mut fields: Fields) -> Result<Self> {
         let setup_token = fields.required("setupToken", body::secret(256));
         let email = fields.required("email", body::name(254));
         let name = fields.required("name", body::name(80));
@@ -33,7 +32,7 @@ impl FromBody for SetUp {
             let account = NewAccount { email: email?, name: name?, password: password? };
             Some(SetUp { setup_token: setup_token?, account, organization_name: organization_name? })
         })();
-        Ok((all.ok_or_else(|| ApiError::validation(Vec::new()))?, digest))
+        all.ok_or_else(|| ApiError::validation(Vec::new()))
     }
 }
 
@@ -64,13 +63,13 @@ struct SessionView {
 }
 
 /// Makes the first organization and its admin, and signs them in.
-pub(super) async fn set_up(call: Call<(), (), SetUp, Anybody>) -> Result<Response<Body>> {
+pub(super) async fn set_up(call: Call<(), (), Fields, Anybody>) -> Result<Response<Body>> {
     let people = &call.app.people;
-    let SetUp { setup_token, account, organization_name } = call.body;
-    // Before the token is looked at: a service that is set up has no such path.
+    // Before anything is looked at: a service that is set up has no such path.
     if !people.is_empty()? {
         return Err(Problem::NotFound.into());
     }
+    let SetUp { setup_token, account, organization_name } = SetUp::read(call.body)?;
     if !call.app.setup_token.matches(&setup_token) {
         let message = "This is not the setup token, or it is older than 24 hours: the service prints a new one when it is started again.";
         return Err(ApiError::new(Problem::Unauthenticated, message));

@@ -74,6 +74,12 @@ impl Ask {
         self
     }
 
+    /// In place of a header that is there already.
+    pub fn instead(mut self, name: &str, value: &str) -> Self {
+        self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        self.header(name, value)
+    }
+
     pub fn bearer(self, token: &str) -> Self {
         self.header("Authorization", &format!("Bearer {token}"))
     }
