@@ -1,5 +1,8 @@
 //! The handles that a handler may use.
 
+pub mod detections;
+pub mod traffic;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,11 +11,14 @@ use crate::artifacts::signed_url::LinkSigner;
 use crate::builds::Builds;
 use crate::builds::logs::Logs;
 use crate::clock::Clock;
+use crate::model::network::Network;
 use crate::model::{Id, Organization};
 use crate::people::{People, SetupToken};
 use crate::seams::SourceControl;
 use crate::store::Store;
 use crate::vault::Vault;
+use detections::Detections;
+use traffic::Traffic;
 
 /// What handlers need to know of the configuration.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +29,27 @@ pub struct Settings {
     pub extra_platforms: Vec<String>,
     /// Names of the plugins that `deployTargets` may name.
     pub deploy_plugins: Vec<String>,
+    /// How often somebody may ask; `None`: as often as they like.
+    pub rate_limits: Option<RateLimits>,
+    /// Whose word on the address of a client is taken.
+    pub trusted_proxies: Vec<Network>,
+    /// Whether other machines are told the metrics.
+    pub metrics_are_public: bool,
+}
+
+/// How often somebody may ask, in a minute (decisions 4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateLimits {
+    /// Of one token or signed-in person.
+    pub requests_per_minute: u32,
+    /// Of those, how many at once.
+    pub burst: u32,
+    /// Builds that one token or person starts.
+    pub trigger_per_minute: u32,
+    /// Attempts to sign in from one address.
+    pub login_per_minute: u32,
+    /// Everything without a caller from one address.
+    pub unauthenticated_per_minute: u32,
 }
 
 /// Everything a handler may use.
@@ -51,6 +78,10 @@ pub struct App {
     pub settings: Settings,
     /// Requests with an `Idempotency-Key` that are being answered right now.
     pub keys_in_flight: KeysInFlight,
+    /// Which repositories hold a project file.
+    pub detections: Detections,
+    /// Requests as monitoring counts them.
+    pub traffic: Traffic,
 }
 
 /// A set of keys, each held by one request.

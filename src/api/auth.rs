@@ -127,18 +127,24 @@ fn has_scope(token: &ApiToken, wanted: Scope) -> bool {
     token.scopes.iter().any(|scope| scope.includes(wanted))
 }
 
-/// Identifies the caller of a row that needs one, and checks its permission.
-pub(super) fn authorize(app: &App, access: Access, head: &Head) -> Result<Option<Caller>> {
-    let permission = match access {
-        Access::Public => return Ok(None),
-        Access::Needs(permission) => permission,
-    };
-    let caller = identify(app, head)?;
-    caller.check(permission)?;
-    Ok(Some(caller))
+/// Identifies the caller of a row that needs one.
+pub(super) fn identify(app: &App, access: Access, head: &Head) -> Result<Option<Caller>> {
+    match access {
+        Access::Public => Ok(None),
+        Access::Needs(_) => caller(app, head).map(Some),
+    }
 }
 
-fn identify(app: &App, head: &Head) -> Result<Caller> {
+/// Checks the caller's permission. Fails closed where there is none.
+pub(super) fn permit(caller: Option<&Caller>, access: Access) -> Result<()> {
+    match (access, caller) {
+        (Access::Public, _) => Ok(()),
+        (Access::Needs(permission), Some(caller)) => caller.check(permission),
+        (Access::Needs(_), None) => Err(Problem::Unauthenticated.into()),
+    }
+}
+
+fn caller(app: &App, head: &Head) -> Result<Caller> {
     let mut headers = head.headers.get_all(header::AUTHORIZATION).iter();
     let principal = match (headers.next(), headers.next()) {
         (Some(_), Some(_)) => return Err(ApiError::new(Problem::Unauthenticated, "Send one Authorization header.")),

@@ -8,6 +8,7 @@ use hyper::{Response, header};
 use serde::Serialize;
 
 use super::builds::find;
+use super::compress::takes_gzip;
 use super::content::{self, Content};
 use super::endpoint::{Body, Call, Ok200};
 use super::error::{ApiError, Result};
@@ -33,7 +34,7 @@ pub(super) async fn text(call: Call<Id<Build>>) -> Result<Response<Body>> {
         (header::VARY, "Accept-Encoding".to_owned()),
     ];
     // A range counts bytes of the text, so a part is never compressed.
-    if length > 0 && !call.head.headers.contains_key(header::RANGE) && takes_gzip(&call.head) {
+    if length > 0 && !call.head.headers.contains_key(header::RANGE) && takes_gzip(&call.head.headers) {
         headers.push((header::CONTENT_ENCODING, "gzip".to_owned()));
         let content = Content { length, tag: format!("\"{tag}-gzip\""), modified: None, headers };
         let mut response = content::answer(&call.head, &content, |_| content::stream(compressed(reader)))?;
@@ -107,14 +108,4 @@ fn compressed(reader: LogReader) -> impl FnMut() -> std::io::Result<Vec<u8>> + S
         }
         Ok(Vec::new())
     }
-}
-
-fn takes_gzip(head: &super::endpoint::Head) -> bool {
-    let values = head.headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|coding| {
-        let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
-        let is_refused =
-            parameters.trim().strip_prefix("q=").is_some_and(|weight| weight.trim().parse::<f32>().is_ok_and(|weight| weight <= 0.0));
-        matches!(name.trim().to_ascii_lowercase().as_str(), "gzip" | "x-gzip") && !is_refused
-    })
 }

@@ -25,9 +25,11 @@ impl Tag {
         Tag { version, hash: digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect() }
     }
 
-    /// Whether `If-None-Match` says that the client has exactly this.
-    pub(super) fn is_known_to(&self, headers: &HeaderMap) -> bool {
-        is_among(headers, header::IF_NONE_MATCH, &self.to_string())
+    /// The tag under which `If-None-Match` says that the client has exactly this, compressed or not.
+    pub(super) fn known_to(&self, headers: &HeaderMap) -> Option<String> {
+        let own = self.to_string();
+        let compressed = compressed_tag(&own);
+        [own, compressed].into_iter().find(|tag| is_among(headers, header::IF_NONE_MATCH, tag))
     }
 }
 
@@ -35,6 +37,11 @@ impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}-{}\"", self.version, self.hash)
     }
+}
+
+/// The tag of the same thing as gzip: other bytes need another strong tag. `If-Match` looks at the version alone.
+pub(super) fn compressed_tag(tag: &str) -> String {
+    tag.strip_suffix('"').map_or_else(|| tag.to_owned(), |start| format!("{start}+gzip\""))
 }
 
 /// Refuses a change of something that moved on since the client read it. To be called inside the transaction that
@@ -80,14 +87,18 @@ mod tests {
             peer: [127, 0, 0, 1].into(),
             base_url: String::new(),
             is_secure: false,
+            is_local: true,
         }
     }
 
     #[test]
     fn a_get_compares_bytes_and_a_change_compares_versions() {
         let (old, new) = (Tag::new(3, b"{\"lastBuildStatus\":\"running\"}"), Tag::new(3, b"{\"lastBuildStatus\":\"complete\"}"));
-        assert!(old.is_known_to(&head(header::IF_NONE_MATCH, &format!("\"x\", W/{old}")).headers));
-        assert!(!new.is_known_to(&head(header::IF_NONE_MATCH, &old.to_string()).headers));
+        assert_eq!(old.known_to(&head(header::IF_NONE_MATCH, &format!("\"x\", W/{old}")).headers), Some(old.to_string()));
+        let compressed = compressed_tag(&old.to_string());
+        assert_eq!(old.known_to(&head(header::IF_NONE_MATCH, &compressed).headers), Some(compressed.clone()));
+        assert!(compressed.ends_with("+gzip\"") && check_match(&head(header::IF_MATCH, &compressed), 3).is_ok());
+        assert_eq!(new.known_to(&head(header::IF_NONE_MATCH, &old.to_string()).headers), None);
         assert!(check_match(&head(header::IF_MATCH, &old.to_string()), 3).is_ok());
         assert!(check_match(&head(header::IF_MATCH, &old.to_string()), 4).is_err());
         assert!(check_match(&head(header::IF_MATCH, &format!("W/{old}")), 3).is_err());

@@ -12,15 +12,17 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
 
+use super::activity::Activity;
 use super::auth::Caller;
 use super::body::FromBody;
 use super::conditional::Tag;
 use super::error::{ApiError, BoxError, Problem, Result};
 use super::idempotency::{Begun, Idempotency};
 use super::query::{FromQuery, Pairs};
+use super::rate_limits::Counted;
 use crate::app::App;
-use crate::model::Id;
 use crate::model::permission::Permission;
+use crate::model::{Id, Timestamp};
 
 /// A response's body: bytes at hand, or a stream (downloads, logs).
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
@@ -67,6 +69,17 @@ pub enum Produces {
     Other,
 }
 
+/// When a row was given up, and when it goes (RFC 9745, RFC 8594; decisions 1: at least twelve months between them).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deprecation {
+    /// Since when nobody should use it.
+    pub since: Timestamp,
+    /// From when on it may be gone.
+    pub sunset: Timestamp,
+    /// The path that does the same from now on.
+    pub successor: Option<&'static str>,
+}
+
 /// One endpoint.
 pub struct Route {
     /// GET also answers HEAD.
@@ -83,6 +96,10 @@ pub struct Route {
     pub produces: Produces,
     /// Takes an `Idempotency-Key`.
     pub is_idempotent: bool,
+    /// What its requests are counted as.
+    pub counted: Counted,
+    /// It will go; every answer says so.
+    pub deprecation: Option<Deprecation>,
     pub(super) handler: Handler,
 }
 
@@ -92,6 +109,30 @@ impl Route {
     /// The row answers with something else than JSON.
     pub fn not_json(mut self) -> Self {
         self.produces = Produces::Other;
+        self
+    }
+
+    /// The row starts builds.
+    pub fn triggers(mut self) -> Self {
+        self.counted = Counted::Triggers;
+        self
+    }
+
+    /// The row takes passwords.
+    pub fn signs_in(mut self) -> Self {
+        self.counted = Counted::LogIns;
+        self
+    }
+
+    /// The row's requests count against no limit: downloads and streams, and what monitors ask every second.
+    pub fn uncounted(mut self) -> Self {
+        self.counted = Counted::Not;
+        self
+    }
+
+    /// The row will go.
+    pub fn deprecated(mut self, deprecation: Deprecation) -> Self {
+        self.deprecation = Some(deprecation);
         self
     }
 
@@ -126,7 +167,9 @@ where
             let caller = C::from_caller(raw.caller.clone())?;
             let parameters = P::from_path(&raw.path)?;
             let query = Q::from_query(raw.query)?;
+            raw.activity.waits();
             let (body, digest) = B::from_body(raw.body, &raw.head).await?;
+            raw.activity.works();
             let idempotency = match (raw.is_idempotent, &raw.caller) {
                 (true, Some(caller)) => match Idempotency::begin(&raw.app, caller, &raw.head, digest)? {
                     Begun::First(idempotency) => idempotency,
@@ -139,7 +182,18 @@ where
             answer.into_response(&head)
         })
     });
-    Route { method, path, operation_id, access, summary, produces: Produces::Json, is_idempotent: false, handler }
+    Route {
+        method,
+        path,
+        operation_id,
+        access,
+        summary,
+        produces: Produces::Json,
+        is_idempotent: false,
+        counted: Counted::Requests,
+        deprecation: None,
+        handler,
+    }
 }
 
 /// A request as the router hands it to a row.
@@ -151,6 +205,7 @@ pub(super) struct RawCall {
     pub(super) path: Vec<String>,
     pub(super) query: Pairs,
     pub(super) body: Incoming,
+    pub(super) activity: Arc<Activity>,
     pub(super) is_idempotent: bool,
 }
 
@@ -165,8 +220,10 @@ pub struct Head {
     pub headers: HeaderMap,
     /// Also in the answer.
     pub request_id: String,
-    /// The other end of the connection.
+    /// The client's address: the other end of the connection, or what a trusted proxy says.
     pub peer: IpAddr,
+    /// Comes from this machine, as far as anybody can tell.
+    pub is_local: bool,
     /// `https://host:port`, the beginning of links to this server.
     pub base_url: String,
     /// Came over TLS, or `public_url` says so.
@@ -339,14 +396,16 @@ impl<T: Serialize + Send> Answer for Resource<T> {
     fn into_response(self, head: &Head) -> Result<Response<Body>> {
         let body = serde_json::to_vec(&self.value).map_err(ApiError::internal)?;
         let tag = Tag::new(self.version, &body);
-        let mut response = if matches!(head.method, Method::GET | Method::HEAD) && tag.is_known_to(&head.headers) {
-            let mut response = Response::new(empty());
-            *response.status_mut() = StatusCode::NOT_MODIFIED;
-            response
-        } else {
-            json_bytes(StatusCode::OK, body)
+        let known = matches!(head.method, Method::GET | Method::HEAD).then(|| tag.known_to(&head.headers)).flatten();
+        let (mut response, tag) = match known {
+            Some(known) => {
+                let mut response = Response::new(empty());
+                *response.status_mut() = StatusCode::NOT_MODIFIED;
+                (response, known)
+            }
+            None => (json_bytes(StatusCode::OK, body), tag.to_string()),
         };
-        response.headers_mut().insert(header::ETAG, HeaderValue::from_str(&tag.to_string()).map_err(ApiError::internal)?);
+        response.headers_mut().insert(header::ETAG, HeaderValue::from_str(&tag).map_err(ApiError::internal)?);
         Ok(response)
     }
 }

@@ -1,7 +1,7 @@
 //! HTTP. No other module names hyper, a status code or a header.
 //!
 //! ```text
-//! server   accept, TLS, limits of connections, graceful end
+//! server   accept, TLS, limits of connections, graceful end        (`activity`: whose turn it is on a connection)
 //! router   find the row · identify · authorize · read · run · answer      (once, for every row)
 //! routes   every endpoint, one line each
 //! <name>   the handlers of one resource: load, check, put
@@ -10,6 +10,7 @@
 //! A handler never sees a raw request: its [`Call`] holds what its signature asks for, parsed and permitted. What goes
 //! wrong is an [`ApiError`], which becomes the one envelope in one place.
 
+mod activity;
 pub mod auth;
 pub mod body;
 mod build_logs;
@@ -17,6 +18,7 @@ mod build_setting_fields;
 mod build_settings;
 mod build_view;
 mod builds;
+mod compress;
 pub mod conditional;
 mod content;
 pub mod cursor;
@@ -26,6 +28,7 @@ pub mod error;
 mod githost;
 pub mod idempotency;
 mod meta;
+mod metrics;
 mod organizations;
 mod patient_io;
 mod people;
@@ -33,6 +36,7 @@ mod platforms;
 mod projects;
 pub mod query;
 mod range;
+mod rate_limits;
 mod repositories;
 pub mod router;
 pub mod routes;
@@ -44,8 +48,9 @@ mod tokens;
 mod urls;
 
 pub use auth::Caller;
-pub use endpoint::{Access, Answer, Body, Call, Route};
+pub use endpoint::{Access, Answer, Body, Call, Deprecation, Route};
 pub use error::{ApiError, Problem, Result};
+pub use rate_limits::Counted;
 pub use router::Router;
 pub use routes::routes;
 pub use server::Server;

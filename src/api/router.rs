@@ -12,11 +12,15 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Version};
 use percent_encoding::percent_decode_str;
 
+use super::activity::Activity;
 use super::auth;
-use super::endpoint::{self, Body, Head, Produces, RawCall, Route};
+use super::compress;
+use super::endpoint::{self, Body, Deprecation, Head, Produces, RawCall, Route};
 use super::error::{ApiError, Problem, Result};
 use super::query::Pairs;
+use super::rate_limits::{self, Counted, RateLimiter, Standing};
 use crate::app::App;
+use crate::model::network::Network;
 use crate::model::validation::InvalidCode;
 
 /// More headers than any client of ours sends; hyper's own bounds lie above, so that these get the envelope.
@@ -25,19 +29,23 @@ const MAXIMUM_HEADERS: usize = 96;
 const MAXIMUM_HEADER_BYTES: usize = 32 * 1024;
 /// Bytes of a path with its query.
 const MAXIMUM_TARGET: usize = 8 * 1024;
+const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// What a connection adds to its requests.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Connection {
     /// The other end.
     pub peer: IpAddr,
     /// Over TLS.
     pub is_tls: bool,
+    /// Told when the connection waits for its client and when for us.
+    pub activity: Arc<Activity>,
 }
 
 /// Finds rows and runs them.
 pub struct Router {
     app: Arc<App>,
+    limiter: RateLimiter,
     paths: matchit::Router<BTreeMap<&'static str, Route>>,
 }
 
@@ -53,7 +61,8 @@ impl Router {
         for (path, methods) in rows {
             paths.insert(path, methods)?;
         }
-        Ok(Router { app, paths })
+        let limiter = RateLimiter::new(app.settings.rate_limits.clone());
+        Ok(Router { app, limiter, paths })
     }
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
@@ -64,17 +73,40 @@ impl Router {
         // the connection is read as a request.
         let ends_connection = request.headers().contains_key(header::TRANSFER_ENCODING);
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let is_get = auth::is_safe(&method);
+        let takes_gzip = compress::takes_gzip(request.headers());
+        let client = Client::of(&connection, request.headers(), &self.app.settings.trusted_proxies);
         let mut trace = Trace::default();
-        let result = self.run(request, connection, request_id.clone(), &mut trace).await;
+        connection.activity.works();
+        let mut result = self.run(request, &connection, client, request_id.clone(), &mut trace).await;
+        if !trace.is_counted {
+            // Refused before anybody knew who asks.
+            trace.standings = self.limiter.address(client.address, Counted::Requests);
+            if let Err(refusal) = rate_limits::check(&trace.standings) {
+                result = Err(refusal);
+            }
+        }
         let is_body_unread = matches!(&result, Err(error) if matches!(error.problem, Problem::PayloadTooLarge | Problem::RequestTimeout | Problem::HeadersTooLarge));
         let mut response = result.unwrap_or_else(|error| {
             note(&error, &request_id);
             error.into_response(&request_id)
         });
+        if is_get {
+            response = compress::compress(response, takes_gzip).await.unwrap_or_else(|error| {
+                note(&error, &request_id);
+                error.into_response(&request_id)
+            });
+        }
+        connection.activity.waits();
         finish(response.headers_mut(), &request_id);
+        rate_limits::tell(response.headers_mut(), &trace.standings);
+        if let Some(deprecation) = trace.deprecation {
+            deprecate(response.headers_mut(), &deprecation);
+        }
         if ends_connection || is_body_unread {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        self.app.traffic.note(trace.operation.unwrap_or("none"), response.status().as_u16(), started.elapsed());
         // The query is left out: it may hold a signature.
         tracing::info!(
             target: "cookhouse::access",
@@ -83,7 +115,7 @@ impl Router {
             path = shown(&path),
             operation = trace.operation.unwrap_or("-"),
             caller = trace.caller.as_deref().unwrap_or("-"),
-            peer = %connection.peer,
+            peer = %client.address,
             status = response.status().as_u16(),
             milliseconds = started.elapsed().as_secs_f64() * 1000.0,
             "{} {} {}", method, shown(&path), response.status().as_u16(),
@@ -94,7 +126,8 @@ impl Router {
     async fn run(
         &self,
         request: Request<Incoming>,
-        connection: Connection,
+        connection: &Connection,
+        client: Client,
         request_id: String,
         trace: &mut Trace,
     ) -> Result<Response<Body>> {
@@ -105,17 +138,27 @@ impl Router {
         let (row, parameters) = self.find(&parts.method, &path)?;
         let Some(row) = row else { return Ok(options(&self.allowed(&path))) };
         trace.operation = Some(row.operation_id);
+        trace.deprecation = row.deprecation;
         if row.produces == Produces::Json && !accepts_json(&parts.headers) {
             return Err(Problem::NotAcceptable.into());
         }
         let (base_url, is_secure) = self.base_url(host, connection.is_tls);
-        let head = Head { method: parts.method, path, headers: parts.headers, request_id, peer: connection.peer, base_url, is_secure };
+        let Client { address: peer, is_local } = client;
+        let head = Head { method: parts.method, path, headers: parts.headers, request_id, peer, is_local, base_url, is_secure };
         let head = Arc::new(head);
-        let caller = auth::authorize(&self.app, row.access, &head)?;
+        let caller = auth::identify(&self.app, row.access, &head)?;
         trace.caller = caller.as_ref().map(super::auth::Caller::label);
+        trace.standings = match &caller {
+            Some(caller) => self.limiter.caller(caller, row.counted),
+            None if row.counted == Counted::Not => Vec::new(),
+            None => self.limiter.address(peer, row.counted),
+        };
+        trace.is_counted = true;
+        rate_limits::check(&trace.standings)?;
+        auth::permit(caller.as_ref(), row.access)?;
         let query = pairs(parts.uri.query().unwrap_or(""))?;
-        let call =
-            RawCall { app: self.app.clone(), head: head.clone(), caller, path: parameters, query, body, is_idempotent: row.is_idempotent };
+        let (app, activity, is_idempotent) = (self.app.clone(), connection.activity.clone(), row.is_idempotent);
+        let call = RawCall { app, head: head.clone(), caller, path: parameters, query, body, activity, is_idempotent };
         let work = AssertUnwindSafe((row.handler)(call)).catch_unwind();
         let outcome = if auth::is_safe(&head.method) {
             work.await
@@ -128,6 +171,10 @@ impl Router {
 
     /// The row, or `None` for OPTIONS, with the decoded path parameters.
     fn find(&self, method: &Method, path: &str) -> Result<(Option<&Route>, Vec<String>)> {
+        // The server as a whole (RFC 9110, 9.3.7).
+        if path == "*" && method == Method::OPTIONS {
+            return Ok((None, Vec::new()));
+        }
         let found = is_plain(path).then(|| self.paths.at(without_version(path)).ok()).flatten().ok_or(Problem::NotFound)?;
         let parameters = found.params.iter().map(|(_, value)| decode(value)).collect::<Option<Vec<_>>>().ok_or(Problem::NotFound)?;
         let wanted = if method == Method::HEAD { Method::GET } else { method.clone() };
@@ -141,6 +188,9 @@ impl Router {
     }
 
     fn allowed(&self, path: &str) -> String {
+        if path == "*" {
+            return "DELETE, GET, PATCH, POST, PUT, HEAD, OPTIONS".to_owned();
+        }
         let mut methods: Vec<&str> =
             self.paths.at(without_version(path)).map(|found| found.value.keys().copied().collect()).unwrap_or_default();
         if methods.contains(&"GET") {
@@ -164,6 +214,57 @@ impl Router {
 struct Trace {
     operation: Option<&'static str>,
     caller: Option<String>,
+    deprecation: Option<Deprecation>,
+    /// Whether the request counted against a limit, or against none because of its row.
+    is_counted: bool,
+    standings: Vec<Standing>,
+}
+
+/// Who is at the other end, behind proxies that are trusted to say so.
+#[derive(Debug, Clone, Copy)]
+struct Client {
+    address: IpAddr,
+    is_local: bool,
+}
+
+impl Client {
+    fn of(connection: &Connection, headers: &HeaderMap, trusted: &[Network]) -> Self {
+        let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
+        let mut address = connection.peer;
+        // Each proxy adds whom it heard from at the end; what stands before the last untrusted one anybody can write.
+        let forwarded: Vec<&str> = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
+        let mut hops = forwarded.iter().flat_map(|value| value.split(',')).rev();
+        while is_trusted(address)
+            && let Some(hop) = hops.next().and_then(address_of_hop)
+        {
+            address = hop.to_canonical();
+        }
+        // A proxy on this machine that nobody declared makes everybody look local.
+        let is_forwarded = ["x-forwarded-for", "forwarded", "x-real-ip", "via"].iter().any(|name| headers.contains_key(*name));
+        Client { address, is_local: address.is_loopback() && (!is_forwarded || is_trusted(connection.peer)) }
+    }
+}
+
+/// One address of `X-Forwarded-For`; some proxies add the port.
+fn address_of_hop(hop: &str) -> Option<IpAddr> {
+    let hop = hop.trim();
+    let bare = hop.trim_start_matches('[').trim_end_matches(']');
+    bare.parse().ok().or_else(|| hop.parse::<std::net::SocketAddr>().ok().map(|address| address.ip()))
+}
+
+/// What every answer of a row says that will go.
+fn deprecate(headers: &mut HeaderMap, deprecation: &Deprecation) {
+    let sunset = chrono::DateTime::from_timestamp(deprecation.sunset.seconds(), 0).unwrap_or_default();
+    let mut set = |name: &'static str, value: String| {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    set("deprecation", format!("@{}", deprecation.since.seconds()));
+    set("sunset", sunset.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    if let Some(successor) = deprecation.successor {
+        set("link", format!("<{successor}>; rel=\"successor-version\""));
+    }
 }
 
 fn name_of(method: &Method) -> &'static str {
@@ -322,6 +423,29 @@ mod tests {
             assert!(!is_plain(path), "{path}");
         }
         assert_eq!([without_version("/v1/builds"), without_version("/v1builds"), without_version("/v1")], ["/builds", "/v1builds", "/v1"]);
+    }
+
+    #[test]
+    fn a_client_behind_trusted_proxies_is_who_the_outermost_of_them_heard_from() {
+        let trusted: Vec<Network> = ["127.0.0.1", "10.0.0.0/8"].iter().map(|text| text.parse().unwrap()).collect();
+        let client = |peer: &str, forwarded: &[&'static str], trusted: &[Network]| {
+            let peer = peer.parse().unwrap();
+            let headers = forwarded.iter().map(|value| (HeaderName::from_static(FORWARDED_FOR), HeaderValue::from_static(value)));
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(name, value);
+            }
+            let client = Client::of(&Connection { peer, is_tls: false, activity: Arc::default() }, &map, trusted);
+            (client.address.to_string(), client.is_local)
+        };
+        assert_eq!(client("127.0.0.1", &[], &[]), ("127.0.0.1".into(), true));
+        assert_eq!(client("127.0.0.1", &["127.0.0.1"], &[]), ("127.0.0.1".into(), false), "an undeclared proxy");
+        assert_eq!(client("127.0.0.1", &["9.9.9.9, 192.0.2.7, 10.1.1.1"], &trusted), ("192.0.2.7".into(), false));
+        assert_eq!(client("127.0.0.1", &["9.9.9.9", "192.0.2.7:4711"], &trusted), ("192.0.2.7".into(), false));
+        assert_eq!(client("127.0.0.1", &["[2001:db8::1]"], &trusted), ("2001:db8::1".into(), false));
+        assert_eq!(client("127.0.0.1", &["nonsense"], &trusted), ("127.0.0.1".into(), true));
+        assert_eq!(client("192.0.2.9", &["127.0.0.1"], &trusted), ("192.0.2.9".into(), false), "a stranger says what it likes");
+        assert_eq!(client("10.0.0.1", &["10.0.0.2"], &trusted), ("10.0.0.2".into(), false));
     }
 
     #[test]

@@ -9,7 +9,9 @@ use super::body::FromBody;
 use super::endpoint::{Access, Answer, Call, FromPath, Route, Who, route};
 use super::error::Result;
 use super::query::FromQuery;
-use super::{build_logs, build_settings, builds, downloads, meta, organizations, platforms, projects, repositories, sessions, tokens};
+use super::{
+    build_logs, build_settings, builds, downloads, meta, metrics, organizations, platforms, projects, repositories, sessions, tokens,
+};
 use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, ReadIntegrations, Trigger, Write};
 use Access::{Needs, Public};
 
@@ -17,12 +19,13 @@ use Access::{Needs, Public};
 #[rustfmt::skip]
 pub fn routes() -> Vec<Route> {
     vec![
-        get   ("/healthz",              "getHealth",        Public,                 "Whether the process answers",                          meta::health),
+        get   ("/healthz",              "getHealth",        Public,                 "Whether the process answers",                          meta::health).uncounted(),
         get   ("/readyz",               "getReadiness",     Public,                 "Whether work can be taken",                            meta::ready),
         get   ("/version",              "getVersion",       Public,                 "Which version this is",                                meta::version),
+        get   ("/metrics",              "getMetrics",       Public,                 "Figures for monitoring, as Prometheus reads them",     metrics::show).not_json().uncounted(),
 
         post  ("/setup",                "setUp",            Public,                 "Make the first organization and its admin, once",      sessions::set_up),
-        post  ("/auth/login",           "logIn",            Public,                 "Begin a session",                                      sessions::log_in),
+        post  ("/auth/login",           "logIn",            Public,                 "Begin a session",                                      sessions::log_in).signs_in(),
         post  ("/auth/logout",          "logOut",           Needs(Own),             "End this session",                                     sessions::log_out),
         get   ("/auth/me",              "getMe",            Needs(Own),             "Who the caller is",                                    sessions::me),
         get   ("/auth/tokens",          "listTokens",       Needs(Own),             "List one's own tokens; as an admin, all",              tokens::list),
@@ -41,18 +44,18 @@ pub fn routes() -> Vec<Route> {
         get   ("/projects/{id}/build-settings/{settingId}",         "getBuildSetting",      Needs(Read),    "Show one build setting",           build_settings::show),
         patch ("/projects/{id}/build-settings/{settingId}",         "changeBuildSetting",   Needs(Write),   "Change a build setting",           build_settings::change),
         delete("/projects/{id}/build-settings/{settingId}",         "deleteBuildSetting",   Needs(Write),   "Remove a build setting",           build_settings::remove),
-        post  ("/projects/{id}/build-settings/{settingId}/trigger", "triggerBuild",         Needs(Trigger), "Start a build",                    build_settings::trigger).creates(),
+        post  ("/projects/{id}/build-settings/{settingId}/trigger", "triggerBuild",         Needs(Trigger), "Start a build",                    build_settings::trigger).creates().triggers(),
 
         get   ("/builds",                   "listBuilds",           Needs(Read),        "List builds, newest first",                        builds::list),
         get   ("/builds/{id}",              "getBuild",             Needs(ReadBuild),   "Show one build and the end of its log",            builds::show),
         patch ("/builds/{id}",              "changeBuild",          Needs(Trigger),     "Pin a build's artifact",                           builds::change),
-        get   ("/builds/{id}/log",          "getBuildLog",          Needs(ReadBuild),   "The whole log as text",                            build_logs::text).not_json(),
+        get   ("/builds/{id}/log",          "getBuildLog",          Needs(ReadBuild),   "The whole log as text",                            build_logs::text).not_json().uncounted(),
         get   ("/builds/{id}/log/lines",    "listBuildLogLines",    Needs(ReadBuild),   "Lines of the log",                                 build_logs::lines),
         get   ("/builds/{id}/diagnostics",  "getBuildDiagnostics",  Needs(ReadBuild),   "Errors and warnings found in the log",             builds::diagnostics),
         get   ("/builds/{id}/download",     "getBuildDownload",     Needs(ReadBuild),   "A link to the artifact, good for 24 hours",        builds::download),
-        get   ("/artifacts/{file}",         "downloadArtifact",     Public,             "Download an artifact by its signed link",          downloads::download).not_json(),
+        get   ("/artifacts/{file}",         "downloadArtifact",     Public,             "Download an artifact by its signed link",          downloads::download).not_json().uncounted(),
         post  ("/builds/{id}/cancel",       "cancelBuild",          Needs(Trigger),     "End a build that nobody wants any more",           builds::cancel),
-        post  ("/builds/{id}/retry",        "retryBuild",           Needs(Trigger),     "Build the same revision again",                    builds::retry).creates(),
+        post  ("/builds/{id}/retry",        "retryBuild",           Needs(Trigger),     "Build the same revision again",                    builds::retry).creates().triggers(),
         post  ("/builds/{id}/deploy",       "deployBuild",          Needs(Trigger),     "Hand the artifact on once more",                   builds::deploy),
 
         get   ("/gitghost/repos/{installationId}",       "listRepositories", Needs(ReadIntegrations), "List what the git host's connection reaches", repositories::list),

@@ -18,7 +18,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Router, Server, routes};
-use crate::app::{self, App, KeysInFlight};
+use crate::app::detections::Detections;
+use crate::app::traffic::Traffic;
+use crate::app::{App, KeysInFlight};
 use crate::artifacts::Artifacts;
 use crate::artifacts::signed_url::LinkSigner;
 use crate::builds::executor::LocalExecutor;
@@ -103,6 +105,8 @@ impl Appliance {
         let setup_token = SetupToken::new(&config.data_dir);
         let printed = setup_token.prepare(&people)?;
         let control = ControlServer::start(&config.data_dir, people.clone(), setup_token.clone()).await.map_err(StartError::Control)?;
+        let deploy = plugins.list().into_iter().filter(|plugin| plugin.kind == PluginKind::DeployTarget);
+        let deploy_plugins = deploy.map(|plugin| plugin.id).collect();
         let app = Arc::new(App {
             store,
             clock,
@@ -113,17 +117,10 @@ impl Appliance {
             logs,
             links: LinkSigner::new(vault.derive("links to artifacts")),
             source_control: seams.source_control,
-            settings: app::Settings {
-                public_url: config.public_url.clone(),
-                extra_platforms: config.platforms_extra.clone(),
-                deploy_plugins: plugins
-                    .list()
-                    .into_iter()
-                    .filter(|plugin| plugin.kind == PluginKind::DeployTarget)
-                    .map(|plugin| plugin.id)
-                    .collect(),
-            },
+            settings: parts::app(config, deploy_plugins),
             keys_in_flight: KeysInFlight::default(),
+            detections: Detections::default(),
+            traffic: Traffic::default(),
             vault,
         });
         let router = Router::new(app.clone(), routes()).map_err(|error| StartError::Routes(error.to_string()))?;

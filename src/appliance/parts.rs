@@ -6,6 +6,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::api;
+use crate::app;
 use crate::artifacts;
 use crate::builds;
 use crate::config::Config;
@@ -88,6 +89,25 @@ pub(super) fn builds(config: &Config) -> builds::Settings {
         marker: marker(&config.data_dir),
         floor_percent: config.disk.floor_percent,
         floor_bytes: config.disk.floor_bytes,
+    }
+}
+
+pub(super) fn app(config: &Config, deploy_plugins: Vec<String>) -> app::Settings {
+    let limits = &config.rate_limits;
+    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    app::Settings {
+        public_url: config.public_url.clone(),
+        extra_platforms: config.platforms_extra.clone(),
+        deploy_plugins,
+        rate_limits: limits.enabled.then(|| app::RateLimits {
+            requests_per_minute: number(limits.requests_per_minute),
+            burst: number(limits.burst),
+            trigger_per_minute: number(limits.trigger_per_minute),
+            login_per_minute: number(limits.login_per_minute),
+            unauthenticated_per_minute: number(limits.unauthenticated_per_minute),
+        }),
+        trusted_proxies: config.inbound.trusted_proxies.iter().filter_map(|network| network.parse().ok()).collect(),
+        metrics_are_public: config.metrics.public,
     }
 }
 

@@ -133,6 +133,11 @@ impl Artifacts {
         self.inner.directory.join(&id[id.len() - 2..]).join(file_name(build))
     }
 
+    /// What is left of their disk.
+    pub fn free_space(&self) -> io::Result<files::Space> {
+        files::free_space(&self.inner.directory)
+    }
+
     /// Opens a published artifact; `None` if there is none.
     pub async fn open_artifact(&self, build: Id<Build>) -> Result<Option<OpenArtifact>, ArtifactError> {
         let path = self.path(build);

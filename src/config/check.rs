@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use crate::model::network::Network;
+
 /// An address and a port.
 pub fn address(text: &str) -> Result<(), &'static str> {
     parse_address(text).map(|_| ()).ok_or("an address with a port such as 127.0.0.1:8080 or [::]:8080")
@@ -39,6 +41,12 @@ pub fn variable_name(text: &str) -> Result<(), &'static str> {
         return Err("variables without secrets of the service");
     }
     Ok(())
+}
+
+/// An address or a range of addresses.
+pub fn network(text: &str) -> Result<(), &'static str> {
+    let is_network = text.parse::<Network>().is_ok();
+    if is_network { Ok(()) } else { Err("addresses such as 10.0.0.7 or ranges such as 10.0.0.0/8") }
 }
 
 /// The name of a target platform: it becomes an argument of the engine's build tool.

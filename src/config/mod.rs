@@ -37,6 +37,8 @@ pub struct Config {
     pub platforms_extra: Vec<String>,
     pub tools: Tools,
     pub outbound: Outbound,
+    pub inbound: Inbound,
+    pub rate_limits: RateLimits,
     pub disk: Disk,
     pub plugins: Plugins,
     pub secret_key_file: Option<PathBuf>,
@@ -44,6 +46,7 @@ pub struct Config {
     pub secret_key: Option<Secret>,
     /// Where the service manager put credentials (`CREDENTIALS_DIRECTORY`).
     pub credentials_directory: Option<PathBuf>,
+    pub metrics: Metrics,
     pub log: Log,
 }
 
@@ -83,6 +86,32 @@ pub struct Outbound {
     pub allow_loopback: bool,
     pub ca_certificates: Vec<PathBuf>,
     pub proxy: Option<String>,
+}
+
+/// `[inbound]`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "see `keys::KEYS`")]
+pub struct Inbound {
+    pub trusted_proxies: Vec<String>,
+}
+
+/// `[rate_limits]`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "see `keys::KEYS`")]
+pub struct RateLimits {
+    pub enabled: bool,
+    pub requests_per_minute: u64,
+    pub burst: u64,
+    pub trigger_per_minute: u64,
+    pub login_per_minute: u64,
+    pub unauthenticated_per_minute: u64,
+}
+
+/// `[metrics]`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "see `keys::KEYS`")]
+pub struct Metrics {
+    pub public: bool,
 }
 
 /// `[disk]`

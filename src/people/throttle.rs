@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::model::Timestamp;
+use crate::model::network::Network;
 
 const FAILURES: usize = 5;
 const WINDOW: Duration = Duration::from_secs(15 * 60);
@@ -31,7 +32,7 @@ impl Throttle {
         {
             failures.remove(&oldest);
         }
-        let times = failures.entry((account.to_owned(), network_of(address))).or_default();
+        let times = failures.entry((account.to_owned(), Network::customer(address))).or_default();
         while times.front().is_some_and(|first| !is_recent(*first, now)) {
             times.pop_front();
         }
@@ -47,20 +48,12 @@ impl Throttle {
     /// The attempt was the right one: nothing is held against this pair any more.
     pub fn succeeded(&self, account: &str, address: IpAddr) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.remove(&(account.to_owned(), network_of(address)));
+        failures.remove(&(account.to_owned(), Network::customer(address)));
     }
 }
 
 fn is_recent(time: Timestamp, now: Timestamp) -> bool {
     u128::from(now.since(time)) < WINDOW.as_millis()
-}
-
-/// One customer has a whole /64 of IPv6: its addresses count as one.
-fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6((u128::from(address) & !u128::from(u64::MAX)).into()),
-        address => address,
-    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,22 @@
 //! The API from outside, over a real listener.
 
+mod bad_inputs;
 mod build_logs;
 mod build_settings;
 mod builds;
 mod conversation;
 mod downloads;
 mod every_route;
+mod githost_proxy;
+mod hostile;
 mod isolation;
+mod limits;
+mod metrics;
 mod organizations;
 mod people;
 mod projects;
 mod repositories;
+mod representations;
 mod tls;
 mod tokens;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cookhouse::api::server::Settings;
-use cookhouse::api::{Router, Server, routes};
+use cookhouse::api::{Route, Router, Server, routes};
 use cookhouse::app::{self, App, KeysInFlight};
 use cookhouse::artifacts::signed_url::LinkSigner;
 use cookhouse::artifacts::{self, Artifacts};
@@ -19,7 +19,9 @@ use cookhouse::model::organization::DefaultProjectSettings;
 use cookhouse::model::permission::{Role, Scope};
 use cookhouse::model::{Id, Organization, Secret, Timestamp, User};
 use cookhouse::people::{NewToken, People, Reach, SetupToken};
-use cookhouse::seams::{ArtifactFile, CallContext, DeployMetadata, DeployOutcome, DeployProblem, DeployTarget, PluginBinding};
+use cookhouse::seams::{
+    ArtifactFile, CallContext, DeployMetadata, DeployOutcome, DeployProblem, DeployTarget, PluginBinding, SourceControl,
+};
 use cookhouse::store::{Store, StoreError};
 use cookhouse::vault::{self, Vault};
 use futures_util::FutureExt;
@@ -101,8 +103,27 @@ impl TestServer {
         Self::start_in(Arc::new(TempDir::new().expect("a directory")), change).await
     }
 
+    /// The same with other settings of the API and other routes.
+    pub async fn start_api(change: impl FnOnce(&mut app::Settings, &mut Vec<Route>)) -> Self {
+        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, change, None).await
+    }
+
+    /// The same with another git host than the model.
+    pub async fn start_on(host: Arc<dyn SourceControl>) -> Self {
+        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, |_, _| {}, Some(host)).await
+    }
+
     /// On a directory that another one left behind.
     pub async fn start_in(directory: Arc<TempDir>, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::start_all(directory, change, |_, _| {}, None).await
+    }
+
+    async fn start_all(
+        directory: Arc<TempDir>,
+        change: impl FnOnce(&mut Settings),
+        change_api: impl FnOnce(&mut app::Settings, &mut Vec<Route>),
+        source_control: Option<Arc<dyn SourceControl>>,
+    ) -> Self {
         let path = directory.path();
         let store = open_store(path).await;
         let key_file = path.join("secret.key");
@@ -112,6 +133,10 @@ impl TestServer {
         let setup_token = SetupToken::new(path);
         let printed = setup_token.prepare(&people).expect("a setup token");
         let host = Arc::new(FakeHost::default());
+        let source_control = source_control.unwrap_or_else(|| host.clone());
+        let mut app_settings = app::Settings { deploy_plugins: vec![CUSTOM_DEPLOY_PLUGIN.to_owned()], ..app::Settings::default() };
+        let mut rows = routes();
+        change_api(&mut app_settings, &mut rows);
         let vault = Arc::new(vault);
         let logs = logs::Settings { directory: path.join("logs"), limits: logs::Limits::default() };
         let places = artifacts::Settings { directory: path.join("artifacts"), temporary: path.join("temporary"), largest: 1 << 30 };
@@ -123,7 +148,7 @@ impl TestServer {
             clock: clock.clone(),
             artifacts: artifacts.clone(),
             logs: logs.clone(),
-            source_control: host.clone(),
+            source_control: source_control.clone(),
             deploy_target: Arc::new(NoReceiver),
             executor: Arc::new(LocalExecutor),
         };
@@ -137,15 +162,17 @@ impl TestServer {
             builds: Builds::new(build_settings(path), parts),
             people,
             setup_token,
-            source_control: host.clone(),
-            settings: app::Settings { deploy_plugins: vec![CUSTOM_DEPLOY_PLUGIN.to_owned()], ..app::Settings::default() },
+            source_control: source_control.clone(),
+            settings: app_settings,
             keys_in_flight: KeysInFlight::default(),
+            detections: Default::default(),
+            traffic: Default::default(),
         });
         let mut settings = Settings::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         change(&mut settings);
         let server = Server::bind(settings).await.expect("a listener");
         let address = server.address();
-        let router = Arc::new(Router::new(app.clone(), routes()).expect("routes that do not contradict"));
+        let router = Arc::new(Router::new(app.clone(), rows).expect("routes that do not contradict"));
         let stop = CancellationToken::new();
         let task = Some(tokio::spawn(server.serve(router, stop.clone())));
         TestServer { address, app, host, directory, setup_token: printed, stop, task }
