@@ -131,6 +131,11 @@ fn tls_reason(error: &rustls::Error) -> String {
              certificate to `outbound.ca_certificates`"
                 .to_owned()
         }
+        rustls::Error::InvalidCertificate(Certificate::BadSignature) => {
+            "its certificate names an authority that this machine trusts, but was not signed by it: that authority may have been made \
+             anew; add its new certificate to `outbound.ca_certificates`"
+                .to_owned()
+        }
         rustls::Error::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
             "its certificate has expired".to_owned()
         }

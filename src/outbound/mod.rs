@@ -11,6 +11,7 @@ mod progress;
 mod resolve;
 mod trust;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use address::Policy;
 pub use error::{OutboundError, OutboundErrorKind};
 pub use message::{OutboundBody, OutboundRequest, OutboundResponse};
 use progress::{Progress, Sending, Sent};
-use resolve::{CheckedResolver, Lookup, ResolveError};
+pub use resolve::Lookup;
+use resolve::{CheckedResolver, ResolveError};
 
 /// How long a connection, its TLS handshake included, may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -90,6 +92,15 @@ pub struct CheckedUrl {
     pub is_plain: bool,
 }
 
+/// How a host is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// At one of these addresses. They were checked; others of the same name were not.
+    Direct(Vec<IpAddr>),
+    /// By the configured proxy, which knows the name.
+    Proxy,
+}
+
 impl Outbound {
     /// Loads certificates and makes the clients.
     ///
@@ -99,7 +110,12 @@ impl Outbound {
         Outbound::with_lookup(settings, resolve::system_lookup())
     }
 
-    fn with_lookup(settings: &Settings, lookup: Lookup) -> Result<Outbound, SetupError> {
+    /// The same, with another way from names to addresses than the operating system's: for tests of names whose
+    /// addresses change.
+    ///
+    /// # Errors
+    /// As [`Outbound::new`].
+    pub fn with_lookup(settings: &Settings, lookup: Lookup) -> Result<Outbound, SetupError> {
         let tls = trust::client_config(&settings.ca_certificates)?;
         let allow_loopback = settings.allow_loopback;
         let client = |policy: Option<Policy>, proxy: Option<reqwest::Proxy>| {
@@ -206,22 +222,47 @@ impl Outbound {
         Ok(OutboundResponse::new(response, place, progress))
     }
 
+    /// Resolves and checks the host of a URL, for a tool that makes its own connections. Nothing is promised about a
+    /// tool that resolves the name again.
+    ///
+    /// # Errors
+    /// `InvalidUrl`, `Dns`, `AddressDenied`, `Timeout`.
+    pub async fn route(&self, url: &str) -> Result<Route, OutboundError> {
+        self.check_url(url)?;
+        let url = parse_url(url)?;
+        let host = url.host_str().unwrap_or_default();
+        let policy = self.policy(&url);
+        let find = async {
+            if self.inner.through_proxy.is_some() && self.is_outside(host, policy).await? {
+                return Ok(Route::Proxy);
+            }
+            let addresses = resolve::resolve(host, policy, &self.inner.lookup).await.map_err(|error| OutboundError::from(&error))?;
+            Ok(Route::Direct(addresses))
+        };
+        tokio::time::timeout(CONNECT_TIMEOUT, find).await.unwrap_or_else(|_| Err(stalled(host)))
+    }
+
     async fn client_for(&self, url: &reqwest::Url, progress: &Progress) -> Result<&reqwest::Client, OutboundError> {
         let policy = self.policy(url);
         if let Some(proxy) = &self.inner.through_proxy {
             let host = url.host_str().unwrap_or_default();
-            let local = Policy { only_private: true, ..policy };
-            let resolved = progress.watch(resolve::resolve(host, local, &self.inner.lookup)).await;
-            match resolved.map_err(|_| stalled(host))? {
-                // On the local network: a proxy for the internet is not the way there.
-                Ok(_) => {}
-                // Names of the outside may be known to the proxy alone.
-                Err(ResolveError::Unknown(_)) => return Ok(proxy),
-                Err(ResolveError::Denied { reason: address::Forbidden::NotPrivate, .. }) if !policy.only_private => return Ok(proxy),
-                Err(error) => return Err((&error).into()),
+            if progress.watch(self.is_outside(host, policy)).await.map_err(|_| stalled(host))?? {
+                return Ok(proxy);
             }
         }
         Ok(if policy.only_private { &self.inner.plain } else { &self.inner.encrypted })
+    }
+
+    /// Whether the way to a host is the proxy's. On the local network a proxy for the internet is not the way.
+    async fn is_outside(&self, host: &str, policy: Policy) -> Result<bool, OutboundError> {
+        let local = Policy { only_private: true, ..policy };
+        match resolve::resolve(host, local, &self.inner.lookup).await {
+            Ok(_) => Ok(false),
+            // Names of the outside may be known to the proxy alone.
+            Err(ResolveError::Unknown(_)) => Ok(true),
+            Err(ResolveError::Denied { reason: address::Forbidden::NotPrivate, .. }) if !policy.only_private => Ok(true),
+            Err(error) => Err((&error).into()),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::address::{Forbidden, Policy};
 use super::error::{OutboundError, OutboundErrorKind};
 
 /// How a name becomes addresses.
-pub(super) type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync>;
+pub type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync>;
 
 /// Why a name led nowhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

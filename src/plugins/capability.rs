@@ -156,6 +156,16 @@ impl Origin {
         (!host.is_empty() && port != 0).then_some(Origin { secure, host, port })
     }
 
+    /// Its host, in brackets when it is an IPv6 address.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Its port, also where the URL leaves it out.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Over TLS.
     pub(crate) fn is_secure(&self) -> bool {
         self.secure

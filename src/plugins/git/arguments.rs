@@ -248,7 +248,8 @@ fn check_values(kind: Values, values: &[&str], is_granted: impl Fn(&str) -> bool
     }
 }
 
-fn is_url(value: &str) -> bool {
+/// It looks like a URL that git would connect to.
+pub(crate) fn is_url(value: &str) -> bool {
     value.starts_with("https://") || value.starts_with("http://")
 }
 

@@ -17,6 +17,13 @@
 //! configuration overrides by `GIT_CONFIG_COUNT`; the repository's own `.git/config` reduced to what is harmless
 //! before each start (filters, include, fsmonitor, helpers and aliases are gone); `GIT_LFS_SKIP_SMUDGE=1`, so that
 //! a checkout leaves pointers and `lfs fetch`, `lfs checkout`, `lfs pull` bring the files.
+//!
+//! Addresses: before each command the service resolves the remote's host itself and refuses what `outbound` never calls
+//! (plain http outside the local network too). git then connects to exactly the addresses that were checked
+//! (`http.curloptResolve`) and follows no redirect. git-lfs has no such option: the remote's host is checked before it
+//! starts, but it resolves the name again, and downloads from whatever address the LFS server names, without the token
+//! and without a second check. What it keeps of an answer has to have the SHA-256 that the commit says. Behind a
+//! proxy (`outbound.proxy`) the proxy resolves the names of the outside.
 
 pub(crate) mod arguments;
 pub(crate) mod certificates;

@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::super::askpass;
 use super::super::capability::{Grants, Origin};
+use crate::outbound::Route;
 
 /// What a guest may say by `env`.
 pub(crate) const REMOTE: &str = "COOKHOUSE_GIT_REMOTE";
@@ -40,6 +42,8 @@ pub(crate) struct Access {
     pub(crate) username: Option<String>,
     /// For askpass.
     pub(crate) password: Option<String>,
+    /// How each host of its command line is reached.
+    pub(crate) routes: Vec<(Origin, Route)>,
 }
 
 impl Profile {
@@ -169,9 +173,24 @@ impl Profile {
         if let Some(certificates) = &self.certificates {
             set("http.sslCAInfo", certificates.clone().into());
         }
-        set("http.proxy", self.proxy.as_deref().unwrap_or_default().into());
+        let is_outside = access.routes.iter().any(|(_, route)| *route == Route::Proxy);
+        set("http.proxy", self.proxy.as_deref().filter(|_| is_outside).unwrap_or_default().into());
+        for (origin, route) in &access.routes {
+            if let Route::Direct(addresses) = route {
+                set("http.curloptResolve", pin(origin, addresses).into());
+            }
+        }
         out
     }
+}
+
+/// Tells git's HTTP library the addresses of a host, so that it does not ask for them itself: `host:port:address,…`.
+fn pin(origin: &Origin, addresses: &[IpAddr]) -> String {
+    let written = addresses.iter().map(|address| match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    });
+    format!("{}:{}:{}", origin.host(), origin.port(), written.collect::<Vec<_>>().join(","))
 }
 
 /// The same for every process.
@@ -195,7 +214,8 @@ const FIXED: &[(&str, &str)] = &[
     ("gpg.program", "false"),
     ("log.showSignature", "false"),
     ("http.sslVerify", "true"),
-    ("http.followRedirects", "initial"),
+    // A redirect would lead to an address that nobody checked.
+    ("http.followRedirects", "false"),
     ("http.saveCookies", "false"),
     ("http.cookieFile", ""),
     ("http.lowSpeedLimit", "1"),
@@ -248,7 +268,12 @@ mod tests {
         assert_eq!(std::fs::read(profile.home.join("gitconfig")).unwrap(), b"");
         assert_eq!(std::fs::read_dir(profile.home.join("hooks")).unwrap().count(), 0);
 
-        let access = Access { remote: Some("https://git.example/a/b.git".into()), username: None, password: Some("hunter2hunter2".into()) };
+        let access = Access {
+            remote: Some("https://git.example/a/b.git".into()),
+            username: None,
+            password: Some("hunter2hunter2".into()),
+            routes: Vec::new(),
+        };
         let environment = profile.environment(Path::new("/workspace"), &access, &Grants::default());
         let naming: Vec<_> =
             environment.iter().filter(|(_, value)| value.to_string_lossy().contains("hunter2")).map(|(name, _)| name.clone()).collect();
@@ -258,5 +283,14 @@ mod tests {
         assert_eq!(get(askpass::ORIGINS).as_deref(), Some("https://git.example:443"));
         assert_eq!(get("GIT_ALLOW_PROTOCOL").as_deref(), Some("https"));
         assert!(environment.iter().any(|(_, value)| value == r"'/opt/it'\''s/git-lfs' filter-process"));
+    }
+    #[test]
+    fn hosts_are_pinned_to_the_addresses_that_were_checked() {
+        let pinned = |url: &str, addresses: &[&str]| {
+            let addresses: Vec<IpAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+            pin(&Origin::parse(url).unwrap(), &addresses)
+        };
+        assert_eq!(pinned("https://Git.Example./a/b.git", &["10.0.0.7", "fd00::7"]), "git.example:443:10.0.0.7,[fd00::7]");
+        assert_eq!(pinned("http://git.lan:8080", &["10.0.0.7"]), "git.lan:8080:10.0.0.7");
     }
 }

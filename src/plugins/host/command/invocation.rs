@@ -11,13 +11,16 @@ use wasmtime::component::Resource;
 
 use super::super::super::bindings::command as contract;
 use super::super::super::bindings::types::ErrorCode;
+use super::super::super::capability::Origin;
 use super::super::super::git::profile::{self, Access, Profile};
 use super::super::super::git::{arguments, repository};
 use super::super::super::manifest::SecretUse;
 use super::super::super::text::clean;
+use super::super::http::sending::from_outbound;
 use super::super::secrets::Secret;
 use super::super::workspaces::{Workspace, checked_path};
 use super::super::{CallState, Failure, blocking};
+use crate::outbound::Route;
 use crate::platform::process::{Child, Command, Stdin};
 
 /// Arguments, environment and input of one command.
@@ -93,7 +96,8 @@ impl CallState {
     async fn git_command(&mut self, git: &Profile, mut invocation: Invocation) -> Result<Command, Failure> {
         let denied = |text: String| Failure::said(ErrorCode::Denied, text).reason("command-denied");
         arguments::check(&invocation.arguments, |url| self.may_reach(url)).map_err(|refused| denied(refused.to_string()))?;
-        let access = self.git_access(&mut invocation)?;
+        let mut access = self.git_access(&mut invocation)?;
+        access.routes = self.git_routes(&access, &invocation.arguments).await?;
         let directory = match invocation.directory.take() {
             Some((workspace, path)) => {
                 let release_locks = !std::mem::replace(&mut self.has_run_git, true);
@@ -106,6 +110,10 @@ impl CallState {
             }
             None => git.home.join("empty"),
         };
+        // git names its files when it complains, and a guest passes on what git says.
+        for place in [&git.home, &directory] {
+            self.redactor.add(&place.to_string_lossy());
+        }
         let prepared = {
             let git = git.clone();
             blocking(move || git.prepare())
@@ -119,7 +127,23 @@ impl CallState {
         Ok(command)
     }
 
-    /// A tool resolves names by itself; what can be told from the URL alone is checked here.
+    /// Resolves and checks every host that the command line names, each time anew: git connects to what was found
+    /// here, whatever the name leads to a moment later.
+    async fn git_routes(&mut self, access: &Access, arguments: &[String]) -> Result<Vec<(Origin, Route)>, Failure> {
+        let mut routes: Vec<(Origin, Route)> = Vec::new();
+        for url in access.remote.iter().chain(arguments.iter().filter(|word| arguments::is_url(word))) {
+            let Some(origin) = Origin::parse(url) else { continue };
+            if routes.iter().any(|(known, _)| *known == origin) {
+                continue;
+            }
+            let (outbound, url) = (self.outbound.clone(), url.clone());
+            let found = self.unless_cancelled(async move { outbound.route(&url).await }).await?;
+            routes.push((origin, found.map_err(|error| from_outbound(&error))?));
+        }
+        Ok(routes)
+    }
+
+    /// What can be told from the URL alone.
     fn may_reach(&self, url: &str) -> bool {
         self.grants.allows_url(url) && self.outbound.check_url(url).is_ok()
     }

@@ -6,7 +6,7 @@ pub mod exchange;
 pub mod multipart;
 pub mod request;
 pub mod response;
-mod sending;
+pub(in super::super) mod sending;
 
 use wasmtime::component::Resource;
 

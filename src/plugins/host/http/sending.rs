@@ -158,7 +158,7 @@ impl Sending {
 }
 
 /// Network errors in the contract's words.
-pub(super) fn from_outbound(error: &OutboundError) -> Failure {
+pub(in super::super) fn from_outbound(error: &OutboundError) -> Failure {
     let (code, reason, retryable) = match error.kind {
         OutboundErrorKind::Dns => (ErrorCode::Unavailable, "dns", true),
         OutboundErrorKind::AddressDenied => (ErrorCode::Denied, "address-denied", false),
