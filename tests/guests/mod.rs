@@ -1,14 +1,17 @@
 //! The bundled plugins in the real host, against servers that are real and servers that misbehave.
 
 mod checkout;
+mod hostile;
 mod reading;
 mod refusals;
 
 use std::path::Path;
+use std::process::Stdio;
 
 use cookhouse::demo::git_server::{Commit, GitServer, Settings};
 use cookhouse::seams::{PluginBinding, SourceError};
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use crate::plugins::{Host, TOKEN};
@@ -63,16 +66,25 @@ impl Studio {
 
     /// Runs git in the served repository, for what `publish` cannot make.
     async fn git(&self, arguments: &[&str]) -> String {
+        self.git_reading(arguments, "").await
+    }
+
+    /// The same with something to read.
+    async fn git_reading(&self, arguments: &[&str], input: &str) -> String {
         let directory = self.server.repositories().directory_of(REPOSITORY).unwrap();
-        let output = Command::new("git")
+        let mut child = Command::new("git")
             .arg("--git-dir")
             .arg(directory)
             .args(arguments)
             .envs([("GIT_AUTHOR_NAME", "Ada"), ("GIT_AUTHOR_EMAIL", "a@example.com")])
             .envs([("GIT_COMMITTER_NAME", "Ada"), ("GIT_COMMITTER_EMAIL", "a@example.com")])
-            .output()
-            .await
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
             .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
+        let output = child.wait_with_output().await.unwrap();
         assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }

@@ -1,9 +1,17 @@
 //! git as a tool, against repositories that were made to run something.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Host;
 
@@ -158,6 +166,63 @@ async fn a_repository_that_points_elsewhere_is_not_followed() {
     repository(host.directory.path());
     let said = git(&host, &workspace, json!([["rev-parse", "--verify", "HEAD"]])).await;
     assert!(!said.starts_with("Some(0)"), "{said}");
+}
+
+/// Answers 401 to whoever does not sign in, and keeps what they signed in with.
+async fn guarded(answer: String) -> (String, Arc<Mutex<Vec<Option<String>>>>, DropGuard) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let seen: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
+    let (kept, stop) = (seen.clone(), CancellationToken::new());
+    let guard = stop.clone().drop_guard();
+    tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (kept, answer) = (kept.clone(), answer.clone());
+            let service = service_fn(move |request: Request<Incoming>| {
+                let (kept, answer) = (kept.clone(), answer.clone());
+                async move {
+                    let authorization = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
+                    let _ = request.into_body().collect().await;
+                    kept.lock().unwrap().push(authorization.clone());
+                    let response = match authorization {
+                        Some(_) => {
+                            Response::builder().header("content-type", "application/vnd.git-lfs+json").body(Full::<Bytes>::from(answer))
+                        }
+                        None => Response::builder().status(401).header("www-authenticate", "Basic realm=\"x\"").body(Full::default()),
+                    };
+                    Ok::<_, Infallible>(response.unwrap())
+                }
+            });
+            tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+                let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            }));
+        }
+    }));
+    (base, seen, guard)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_files_at_another_address_get_no_token() {
+    let host = Host::abuse();
+    let workspace = host.workspace();
+    prepare(&workspace, &["init", "--quiet", "--initial-branch=main"]);
+    let oid = "a".repeat(64);
+    std::fs::write(workspace.join(".gitattributes"), "*.uasset filter=lfs diff=lfs merge=lfs -text\n").unwrap();
+    std::fs::write(workspace.join("Hero.uasset"), format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize 5\n"))
+        .unwrap();
+    prepare(&workspace, &["-c", "filter.lfs.clean=cat", "add", "."]);
+    prepare(&workspace, &["commit", "--quiet", "--message=first"]);
+    let (elsewhere, strangers, _one) = guarded("what the stranger has".to_owned()).await;
+    let objects = json!({"transfer": "basic", "objects": [{"oid": oid, "size": 5, "actions": {"download": {"href": format!("{elsewhere}/object")}}}]});
+    let (base, ours, _two) = guarded(objects.to_string()).await;
+    let ask = json!({"do": "git", "granted": base, "authorize": true, "lines": [["lfs", "fetch", "origin", "HEAD"]],
+        "environment": {"COOKHOUSE_GIT_REMOTE": format!("{base}/a/b.git")}});
+    let said = host.misbehave_in(&workspace, ask).await.unwrap();
+    assert!(!said.starts_with("Some(0)"), "{said}");
+    let (ours, strangers) = (ours.lock().unwrap(), strangers.lock().unwrap());
+    assert!(ours.iter().flatten().any(|value| value.starts_with("Basic ")), "{ours:?}");
+    assert!(!strangers.is_empty() && strangers.iter().all(Option::is_none), "{strangers:?}\n{said}");
+    assert!(!said.contains(super::TOKEN));
 }
 
 #[cfg(target_os = "linux")]

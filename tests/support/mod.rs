@@ -3,6 +3,7 @@
 pub(crate) mod client;
 #[cfg(unix)]
 pub(crate) mod farm;
+pub(crate) mod front;
 pub(crate) mod repositories;
 pub(crate) mod scripted;
 pub(crate) mod server;

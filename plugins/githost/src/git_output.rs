@@ -137,7 +137,7 @@ impl Failure {
 }
 
 /// Words in git's messages (locale C), the kind, the reason, and the sentence for people.
-const FAULTS: [(&[&str], Code, &str, &str); 16] = [
+const FAULTS: [(&[&str], Code, &str, &str); 17] = [
     (&["no space left on device", "disk quota exceeded"], Code::Io, "storage-full", "the disk is full"),
     (
         &[
@@ -158,7 +158,7 @@ const FAULTS: [(&[&str], Code, &str, &str); 16] = [
         "http-status-403",
         "the token may not read this repository",
     ),
-    (&["couldn't find remote ref"], Code::NotFound, "branch", "the branch does not exist on the git host"),
+    (&["couldn't find remote ref", "no matching remote head"], Code::NotFound, "branch", "the branch does not exist on the git host"),
     (
         &["repository not found", "returned error: 404", "' not found", "does not appear to be a git repository"],
         Code::NotFound,
@@ -186,19 +186,12 @@ const FAULTS: [(&[&str], Code, &str, &str); 16] = [
     ),
     (&["could not resolve host", "no such host"], Code::Unavailable, "dns", "the name of the git host cannot be resolved"),
     (
-        &[
-            "ssl certificate problem",
-            "certificate verify failed",
-            "certificate verification failed",
-            "gnutls_handshake",
-            "ssl routines",
-            "x509:",
-            "tls handshake",
-        ],
+        &["ssl certificate problem", "certificate verify failed", "certificate verification failed", "x509:"],
         Code::Unavailable,
         "tls",
-        "the git host's certificate or TLS is not acceptable",
+        "the git host's certificate is not trusted; if it is of your own authority, add that authority's certificate to `outbound.ca_certificates`",
     ),
+    (&["gnutls_handshake", "ssl routines", "tls handshake", "wrong version number"], Code::Unavailable, "tls", "no TLS connection to the git host"),
     (&["timed out", "timeout", "too slow"], Code::TimedOut, "timeout", "the git host did not answer in time"),
     (
         &["failed to connect", "could not connect", "couldn't connect", "connection refused", "no route to host", "network is unreachable"],
@@ -322,9 +315,15 @@ mod tests {
             ("fatal: unable to access 'https://h/a/b.git/': The requested URL returned error: 503", Code::Unavailable, "http-status-500"),
             ("fatal: repository 'https://h/a/b.git/' not found", Code::NotFound, "repository"),
             ("fatal: couldn't find remote ref refs/heads/x", Code::NotFound, "branch"),
+            ("fatal: no matching remote head", Code::NotFound, "branch"),
             ("fatal: unable to access 'https://h/': Could not resolve host: h", Code::Unavailable, "dns"),
             ("fatal: unable to access 'https://h/': Failed to connect to h port 443: Connection refused", Code::Unavailable, "connect"),
             ("fatal: unable to access 'https://h/': SSL certificate problem: self-signed certificate", Code::Unavailable, "tls"),
+            (
+                "fatal: unable to access 'https://h/': server certificate verification failed. CAfile: none CRLfile: none",
+                Code::Unavailable,
+                "tls",
+            ),
             ("error: unable to write file Content/a.uasset: No space left on device", Code::Io, "storage-full"),
             ("git: 'lfs' is not a git command. See 'git --help'.", Code::InvalidConfig, "tool"),
             ("fatal: transport 'file' not allowed", Code::Denied, "address-denied"),

@@ -51,6 +51,8 @@ pub struct Settings {
     pub tree_limit: usize,
     /// Speaks git's protocol of before 2018, in which a commit can be fetched by its branch only.
     pub is_old: bool,
+    /// Its address as clients see it (`https://host:port`), where something stands in front of it and speaks TLS.
+    pub base: Option<String>,
 }
 
 impl Settings {
@@ -63,6 +65,7 @@ impl Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             tree_limit: 100_000,
             is_old: false,
+            base: None,
         }
     }
 }
@@ -90,7 +93,7 @@ impl GitServer {
         let listener = TcpListener::bind(settings.listen).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
-            base: format!("http://{address}"),
+            base: settings.base.clone().unwrap_or_else(|| format!("http://{address}")),
             repositories: Repositories::new(&settings.directory),
             settings,
             requests: Mutex::default(),
