@@ -56,7 +56,7 @@ impl Plugins {
         })?;
         let key = format!("{}/{}", binding.plugin, build.build_id);
         let memory = self.next_attempt(&key);
-        let state = self.begin(plugin, binding, call);
+        let state = self.begin(plugin, binding, call).map_err(broken)?;
         let redactor = state.redactor.clone();
         let attempt =
             contract::Attempt { number: memory.number, idempotency_key: key.clone(), checkpoint: memory.checkpoint, extra: Vec::new() };
@@ -124,6 +124,7 @@ fn broken(error: PluginError) -> DeployProblem {
         PluginError::NotInstalled(_)
         | PluginError::Unusable { .. }
         | PluginError::WrongKind { .. }
+        | PluginError::Settings { .. }
         | PluginError::OutOfTime { .. }
         | PluginError::OutOfMemory { .. }
         | PluginError::Trapped { .. } => DeployFailureCode::PluginError,

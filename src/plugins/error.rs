@@ -26,6 +26,14 @@ pub enum PluginError {
         /// What was asked for.
         wanted: &'static str,
     },
+    /// What a person entered for it is not what its manifest describes.
+    #[error("the settings of the plugin `{plugin}` do not fit: {reason}")]
+    Settings {
+        /// Its name.
+        plugin: String,
+        /// Which settings, and what they have to be.
+        reason: String,
+    },
     /// The call took longer than its caller allowed.
     #[error("the plugin `{plugin}` did not finish within {wall:?}")]
     TimedOut {

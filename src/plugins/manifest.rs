@@ -1,12 +1,15 @@
 //! What a plugin says about itself: JSON in the custom section `cookhouse:manifest` of its component.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+
+use super::schema::Schema;
 
 /// Name of the custom section.
 const SECTION: &str = "cookhouse:manifest";
 /// A manifest is for people to read.
 const LIMIT: usize = 256 * 1024;
+/// The version of `wit/` that this host speaks, major and minor. A plugin of an older minor version works.
+const API: (u64, u64) = (1, 0);
 
 /// A plugin's own description: who it is and what it asks for. Asking grants nothing.
 #[derive(Debug, Clone, Deserialize)]
@@ -22,14 +25,17 @@ pub struct Manifest {
     pub version: String,
     /// The version of `wit/` that it was built for, `major.minor`.
     pub api: String,
+    /// The oldest Cookhouse that it works with.
+    #[serde(default)]
+    pub min_server: Option<String>,
     /// Which world of `wit/` it is.
     pub world: World,
     /// What it asks for.
     #[serde(default)]
     pub permissions: Permissions,
-    /// JSON Schema of its settings.
+    /// What its settings are.
     #[serde(default)]
-    pub config_schema: Value,
+    pub config_schema: Schema,
 }
 
 /// The worlds a plugin can be written for.
@@ -207,14 +213,35 @@ impl Manifest {
         if self.id.is_empty() || self.id.len() > 64 || !self.id.bytes().all(is_name) {
             return invalid("`id` is 1 to 64 lower-case letters, digits, `-` and `.`");
         }
-        if self.api.split('.').next() != Some("1") {
-            return invalid("it needs another major version of the plugin interface than 1");
+        let Some((major, minor, _)) = version(&self.api) else {
+            return invalid("`api` is a version of the plugin interface, such as \"1.0\"");
+        };
+        if major != API.0 || minor > API.1 {
+            let text = format!("it was built for version {major}.{minor} of the plugin interface; this server speaks {}.{}", API.0, API.1);
+            return invalid(&text);
+        }
+        if let Some(wanted) = &self.min_server {
+            let own = env!("CARGO_PKG_VERSION");
+            match version(wanted) {
+                None => return invalid("`minServer` is a version of Cookhouse, such as \"0.1.0\""),
+                wanted_version if wanted_version > version(own) => {
+                    return invalid(&format!("it needs Cookhouse {} or newer; this is {own}", super::text::clean(wanted, 20)));
+                }
+                Some(_) => {}
+            }
         }
         if !self.permissions.commands.is_empty() && !self.world.has_command() {
             return invalid("a plugin of the world `deploy-plugin` has no commands");
         }
         Ok(self)
     }
+}
+
+/// `major.minor` or `major.minor.patch`, in numbers.
+fn version(text: &str) -> Option<(u64, u64, u64)> {
+    let mut numbers = text.split('.').map(|number| number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok()).flatten());
+    let found = (numbers.next()??, numbers.next()??, numbers.next().unwrap_or(Some(0))?);
+    numbers.next().is_none().then_some(found)
 }
 
 /// The payload of a top-level custom section.
@@ -288,5 +315,34 @@ mod tests {
         }
         let command = r#"{"manifest":1,"id":"a","name":"A","version":"1","api":"1.0","world":"deploy-plugin","permissions":{"commands":[{"tool":"git"}]}}"#;
         assert!(matches!(Manifest::of_component(&component(command)), Err(ManifestError::Invalid(_))));
+    }
+    #[test]
+    fn plugins_for_another_server_are_refused_in_a_sentence() {
+        let said = |more: &str| {
+            let text = format!(r#"{{"manifest":1,"id":"a","name":"A","version":"1","world":"deploy-plugin",{more}}}"#);
+            Manifest::of_component(&component(&text)).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        let own = concat!(r#""api":"1.0","minServer":""#, env!("CARGO_PKG_VERSION"), '"');
+        for fine in [r#""api":"1.0""#, r#""api":"1.0.3""#, r#""api":"1.0","minServer":"0.0.9""#, own] {
+            assert_eq!(said(fine), "", "{fine}");
+        }
+        for (wrong, sentence) in [
+            (r#""api":"1.1""#, "version 1.1 of the plugin interface; this server speaks 1.0"),
+            (r#""api":"2.0""#, "version 2.0 of the plugin interface"),
+            (r#""api":"0.9""#, "version 0.9 of the plugin interface"),
+            (r#""api":"1""#, "`api` is a version"),
+            (r#""api":"1.+0""#, "`api` is a version"),
+            (r#""api":"1.0","minServer":"999.1""#, "it needs Cookhouse 999.1 or newer; this is "),
+            (r#""api":"1.0","minServer":"new""#, "`minServer` is a version"),
+            (r#""api":"1.0","configSchema":{"type":"object","patternProperties":{}}"#, "patternProperties"),
+        ] {
+            assert!(said(wrong).contains(sentence), "{wrong}: {}", said(wrong));
+        }
+    }
+
+    #[test]
+    fn the_version_is_the_one_of_the_interface_files() {
+        let package = format!("package cookhouse:plugin@{}.{}.", API.0, API.1);
+        assert!(include_str!("../../wit/basics.wit").starts_with(&package));
     }
 }

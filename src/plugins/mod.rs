@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `manifest.rs`, `capability.rs` | what a plugin asks for; what it may reach (the one place that says yes) |
+//! | `manifest.rs`, `schema.rs`, `capability.rs` | what a plugin asks for; what its settings are; what it may reach (the one place that says yes) |
 //! | `registry.rs`, `cache.rs` | installed plugins, compiled in the background and kept compiled |
 //! | `runtime.rs` | the engine, its clock, the limits, one call |
 //! | `host/` | what guests can call: one file per interface of `wit/` |
@@ -21,6 +21,7 @@ pub mod manifest;
 mod redaction;
 mod registry;
 mod runtime;
+mod schema;
 mod source_control;
 mod text;
 
@@ -131,9 +132,11 @@ impl Plugins {
     }
 
     /// What one call works with. Bundled plugins are granted what their manifests ask for.
-    fn begin(&self, plugin: &Plugin, binding: &PluginBinding, mut call: CallContext) -> CallState {
+    fn begin(&self, plugin: &Plugin, binding: &PluginBinding, mut call: CallContext) -> Result<CallState, PluginError> {
         let inner = &*self.inner;
-        let grants = Grants::of(&plugin.manifest, &plugin.manifest.permissions, &inner.policy, &binding.config);
+        let config = plugin.manifest.config_schema.complete(&binding.config);
+        let config = config.map_err(|reason| PluginError::Settings { plugin: plugin.manifest.id.clone(), reason })?;
+        let grants = Grants::of(&plugin.manifest, &plugin.manifest.permissions, &inner.policy, &config);
         let redactor = redaction::Redactor::default();
         for secret in binding.secrets.values() {
             redactor.add(secret.reveal());
@@ -141,7 +144,7 @@ impl Plugins {
         }
         call.wall = call.wall.min(inner.wall);
         let now = Instant::now();
-        CallState {
+        Ok(CallState {
             table: ResourceTable::new(),
             limiter: runtime::MemoryLimiter::new(grants.memory),
             ticks: 0,
@@ -150,7 +153,7 @@ impl Plugins {
             started: now,
             plugin: plugin.manifest.id.as_str().into(),
             redactor,
-            config: Arc::new(binding.config.clone()),
+            config: Arc::new(config),
             secrets: Arc::new(binding.secrets.clone()),
             cache: inner.caches.of(identity(binding)),
             outbound: inner.outbound.clone(),
@@ -164,7 +167,7 @@ impl Plugins {
             live_processes: host::Slots::new(host::command::LIVE_PROCESSES, "processes"),
             has_run_git: false,
             call,
-        }
+        })
     }
 
     fn plugin(&self, name: &str) -> Result<&Plugin, PluginError> {

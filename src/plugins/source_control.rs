@@ -37,7 +37,7 @@ impl Plugins {
         let Linked::Source(pre) = plugin.linked().await.map_err(broken)? else {
             return Err(broken(PluginError::WrongKind { plugin: binding.plugin.clone(), wanted: "source-control" }));
         };
-        let state = self.begin(plugin, binding, call);
+        let state = self.begin(plugin, binding, call).map_err(broken)?;
         let redactor = state.redactor.clone();
         let done = self.inner.runtime.call(state, move |store| instantiated(pre, store, work).boxed()).await.map_err(broken)?;
         done.map_err(|error| said(&error, &redactor))
@@ -61,6 +61,7 @@ fn broken(error: PluginError) -> SourceError {
         PluginError::NotInstalled(_)
         | PluginError::Unusable { .. }
         | PluginError::WrongKind { .. }
+        | PluginError::Settings { .. }
         | PluginError::OutOfTime { .. }
         | PluginError::OutOfMemory { .. }
         | PluginError::Trapped { .. } => SourceProblem::Broken,
