@@ -6,12 +6,18 @@ mod deploy;
 mod githost;
 mod hostile_repository;
 mod http;
+#[cfg(target_os = "linux")]
+mod https_git;
+mod pinning;
+mod signing;
+mod streaming;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cookhouse::clock::Clock;
+use cookhouse::demo::certificate::Authority;
 use cookhouse::model::Secret;
 use cookhouse::model::log::LogStream;
 use cookhouse::outbound::{self, Outbound};
@@ -160,4 +166,16 @@ impl Host {
         };
         tokio::time::timeout(Duration::from_secs(20), quiet).await.expect("a process was left behind");
     }
+}
+
+/// A host that trusts this authority besides the machine's own.
+pub fn trusting(authority: &Authority) -> Host {
+    Host::with(|directory| {
+        let place = directory.join("authority.pem");
+        std::fs::write(&place, &authority.pem).unwrap();
+        let ca_certificates = vec![place];
+        let outbound = outbound::Settings { allow_loopback: true, ca_certificates: ca_certificates.clone(), proxy: None };
+        let settings = Settings { ca_certificates, ..settings(directory) };
+        Plugins::open(settings, Outbound::new(&outbound).unwrap(), KEY).unwrap()
+    })
 }

@@ -97,6 +97,10 @@ pub(crate) fn commit(workspace: Option<&Workspace>) -> Result<String, Error> {
             }
             Ok("set".to_owned())
         }
+        "stream" => stream(&settings),
+        "race" => race(&settings),
+        "save" => save(workspace.ok_or_else(|| crate::error("no workspace"))?, &settings),
+        "sign" => sign(&settings),
         "exchanges" => {
             let mut open = Vec::new();
             for count in 0..100 {
@@ -146,6 +150,78 @@ fn request(settings: &Value) -> Result<String, Error> {
     let response = http::send(request)?;
     let body = response.read_all(settings["limit"].as_u64().unwrap_or(1000) as u32)?;
     Ok(format!("{} {}", response.status(), String::from_utf8_lossy(&body)))
+}
+
+/// Writes a body while it is sent, and tells of every step.
+fn stream(settings: &Value) -> Result<String, Error> {
+    let request = http::Request::new("POST", settings["url"].as_str().unwrap_or_default());
+    request.set_streamed_body(settings["length"].as_u64())?;
+    let exchange = http::start(request)?;
+    let piece = vec![b'x'; settings["piece"].as_u64().unwrap_or(1) as usize];
+    let mut report = String::new();
+    for _ in 0..settings["pieces"].as_u64().unwrap_or(0) {
+        if let Err(error) = exchange.write(&piece) {
+            report = format!("write: {}; ", show(&error));
+            break;
+        }
+    }
+    match exchange.finish() {
+        Ok(response) => {
+            let body = response.read_all(1000)?;
+            report.push_str(&format!("{} {}; ", response.status(), String::from_utf8_lossy(&body)));
+        }
+        Err(error) => report.push_str(&format!("finish: {}; ", show(&error))),
+    }
+    let after = exchange.write(b"late").err().map_or_else(|| "taken".to_owned(), |error| show(&error));
+    let again = exchange.finish().err().map_or_else(|| "finished".to_owned(), |error| show(&error));
+    Ok(format!("{report}after: {after}; again: {again}"))
+}
+
+/// Starts requests to all of the URLs and takes the first that is ready, until all but the last are in.
+fn race(settings: &Value) -> Result<String, Error> {
+    let mut waiting = Vec::new();
+    for url in settings["urls"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        waiting.push((url, http::start(http::Request::new("GET", url))?));
+    }
+    let mut report = String::new();
+    while waiting.len() > 1 {
+        let first = http::wait_any(&waiting.iter().map(|(_, exchange)| exchange).collect::<Vec<_>>())?;
+        let (url, exchange) = waiting.remove(first as usize);
+        let is_ready = exchange.is_ready();
+        let said = match exchange.finish() {
+            Ok(response) => String::from_utf8_lossy(&response.read_all(1000)?).into_owned(),
+            Err(error) => show(&error),
+        };
+        report.push_str(&format!("{} {is_ready} {said}; ", url.rsplit('/').next().unwrap_or_default()));
+    }
+    let none = http::wait_any(&[]).err().map_or_else(String::new, |error| show(&error));
+    let last = waiting.iter().all(|(_, exchange)| exchange.is_ready());
+    Ok(format!("{report}last: {last}; none: {none}"))
+}
+
+fn save(workspace: &Workspace, settings: &Value) -> Result<String, Error> {
+    let mut report = String::new();
+    for path in settings["paths"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let response = http::send(http::Request::new("GET", settings["url"].as_str().unwrap_or_default()))?;
+        let saved = response.save(workspace, path, settings["limit"].as_u64().unwrap_or(0));
+        report.push_str(&format!("{}; ", answer(saved)));
+    }
+    Ok(report)
+}
+
+fn sign(settings: &Value) -> Result<String, Error> {
+    use crate::cookhouse::plugin::secrets::SignatureAlgorithm;
+    let algorithm = match settings["algorithm"].as_str() {
+        Some("rs256") => SignatureAlgorithm::Rs256,
+        Some("es256") => SignatureAlgorithm::Es256,
+        _ => SignatureAlgorithm::Ed25519,
+    };
+    let key = match settings["key"].as_str() {
+        Some(key) => secrets::register("key", key.as_bytes()),
+        None => secrets::get("token")?,
+    };
+    let signature = key.sign(algorithm, settings["text"].as_str().unwrap_or_default().as_bytes())?;
+    Ok(signature.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn paths(workspace: &Workspace, settings: &Value) -> String {
