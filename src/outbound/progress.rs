@@ -110,6 +110,10 @@ pub(super) struct Sent {
 
 impl Sent {
     pub(super) fn new(source: BodyStream, length: Option<u64>, progress: Arc<Progress>) -> Self {
+        if length == Some(0) {
+            // The client never asks for nothing.
+            progress.set(Sending::Done);
+        }
         Sent { source, rest: Bytes::new(), left: length, progress, pause: None, since_pause: 0, pauses: 0 }
     }
 

@@ -21,6 +21,8 @@ const STEP: usize = 1 << 20;
 /// A request under way. Dropping it ends it.
 pub struct Exchange {
     writer: Option<mpsc::Sender<std::io::Result<Bytes>>>,
+    /// Bytes that may still be written, where the length was given.
+    left: Option<u64>,
     task: Option<JoinHandle<Result<Response, Failure>>>,
     ready: watch::Receiver<bool>,
 }
@@ -45,15 +47,15 @@ impl Drop for Exchange {
 
 impl CallState {
     pub(super) fn begin(&mut self, request: Request) -> Result<Exchange, Failure> {
-        let (writer, written) =
+        let (writer, left, written) =
             match request.content {
-                Content::Known(_) => (None, None),
-                Content::Streamed(_) => {
+                Content::Known(_) => (None, None, None),
+                Content::Streamed(length) => {
                     let (writer, chunks) = mpsc::channel(WAITING_CHUNKS);
                     let stream = futures_util::stream::unfold(chunks, |mut chunks: mpsc::Receiver<_>| async move {
                         Some((chunks.recv().await?, chunks))
                     });
-                    (Some(writer), Some(stream.boxed()))
+                    (Some(writer), length, Some(stream.boxed()))
                 }
             };
         let sending = self.sending(request, written)?;
@@ -61,13 +63,20 @@ impl CallState {
         let task = tokio::spawn(sending.run().inspect(move |_| {
             done.send_replace(true);
         }));
-        Ok(Exchange { writer, task: Some(task), ready })
+        Ok(Exchange { writer, left, task: Some(task), ready })
     }
 
     async fn write_chunk(&mut self, exchange: &Resource<Exchange>, bytes: Bytes) -> Result<(), Failure> {
-        let Some(writer) = self.table.get(exchange)?.writer.clone() else {
+        let entry = self.table.get_mut(exchange)?;
+        let Some(writer) = entry.writer.clone() else {
             return Err(Failure::said(ErrorCode::InvalidArgument, "this exchange has no streamed body"));
         };
+        if let Some(left) = &mut entry.left {
+            let Some(rest) = left.checked_sub(bytes.len() as u64) else {
+                return Err(Failure::said(ErrorCode::TooLarge, "the body would become longer than was announced"));
+            };
+            *left = rest;
+        }
         let ended = |_| Failure::said(ErrorCode::Conflict, "the other side ended the exchange; `finish` says how").reason("ended");
         self.unless_cancelled(writer.send(Ok(bytes))).await?.map_err(ended)
     }
