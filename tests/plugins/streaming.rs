@@ -59,11 +59,11 @@ async fn a_streamed_body_arrives_whole_or_not_at_all() {
     assert!(said.starts_with(&format!("200 3000 none 3000; {end}")), "{said}");
     let said = host.misbehave(ask("/", Some(0), 1, 0)).await.unwrap();
     assert!(said.starts_with("200 ") && said.contains(" 0; after"), "{said}");
-    // Less or more than was promised: the other side never takes it for whole.
-    for pieces in [2, 4] {
-        let said = host.misbehave(ask("/", Some(3000), 1000, pieces)).await.unwrap();
-        assert!(said.contains("finish: ") && !said.contains("200 "), "{pieces}: {said}");
-    }
+    // Less than was promised is never taken for whole; more is not taken from the guest.
+    let said = host.misbehave(ask("/", Some(3000), 1000, 2)).await.unwrap();
+    assert!(said.contains("finish: ") && !said.contains("200 "), "{said}");
+    let said = host.misbehave(ask("/", Some(3000), 1000, 4)).await.unwrap();
+    assert!(said.starts_with("write: ErrorCode::TooLarge") && said.contains("200 3000 none 3000"), "{said}");
     // An answer in the middle is heard; the rest is not sent for nothing.
     let said = host.misbehave(ask("/early", None, 1 << 20, 2000)).await.unwrap();
     assert!(said.contains("413 too much") && said.contains("write: ErrorCode::Conflict"), "{said}");
@@ -82,8 +82,8 @@ async fn the_first_answer_of_several_is_taken_first() {
     assert!(said.starts_with(&format!("{first}{second}last: false; none: ErrorCode::InvalidArgument")), "{said}");
     // A refusal counts as an answer.
     let urls = [format!("{base}/never"), "https://elsewhere.example/x".to_owned()];
-    let error = host.misbehave(json!({"do": "race", "granted": base, "urls": urls})).await.unwrap_err();
-    assert_eq!(error.reason.as_deref(), Some("origin-not-granted"), "{error}");
+    let said = host.misbehave(json!({"do": "race", "granted": base, "urls": urls})).await.unwrap();
+    assert!(said.starts_with("x true ErrorCode::Denied") && said.contains("[origin-not-granted]; last: false"), "{said}");
     // Only ones that never answer: the wall ends it.
     let mut host = host;
     host.wall = std::time::Duration::from_secs(1);

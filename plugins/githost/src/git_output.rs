@@ -210,6 +210,7 @@ const FAULTS: [(&[&str], Code, &str, &str); 17] = [
             "recv failure",
             "rpc failed",
             "empty reply",
+            "transfer closed",
         ],
         Code::Unavailable,
         "connect",

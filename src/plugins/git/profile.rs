@@ -92,6 +92,8 @@ impl Profile {
         set("GIT_PROTOCOL_FROM_USER", "0".into());
         set("GIT_NO_REPLACE_OBJECTS", "1".into());
         set("GIT_LFS_SKIP_SMUDGE", "1".into());
+        // Without a terminal it would say nothing for hours.
+        set("GIT_LFS_FORCE_PROGRESS", "1".into());
         set("GIT_PAGER", "cat".into());
         set("GIT_EDITOR", "false".into());
         set("GIT_SSH_COMMAND", "false".into());
