@@ -7,13 +7,15 @@
 //! 4  appliance · config · control    builds everything; orders from the command line
 //! 3  api                             HTTP
 //!    app                             the handles a handler may use
-//! 2  builds                          the life of a build
+//! 2  schedules                       builds that the clock starts
+//!    builds                          the life of a build
 //!    people                          accounts, sessions, tokens
 //! 1  store · artifacts · plugins · outbound · vault    one outside thing each
 //! 0  model · seams · clock · platform · uproject       words, rules, traits, the operating system
 //! ```
 //!
-//! A module imports from floors below it, never upward; on its own floor only `plugins → outbound`.
+//! A module imports from floors below it, never upward; on its own floor only `plugins → outbound` and
+//! `schedules → builds`.
 //! One module names each outside thing: `store` redb, `plugins` wasmtime, `api` hyper (the demo's own
 //! little servers aside), `outbound` reqwest, `platform` what differs between operating systems.
 //! `tests/tidy.rs` holds all of this.
@@ -35,7 +37,7 @@
 //!
 //! # A build
 //!
-//! `builds::trigger` makes it pending → `builds::queue` picks it → `builds::run` claims it and takes it through
+//! A request, or a due schedule (`schedules`): `builds::trigger` makes it pending → `builds::queue` picks it → `builds::run` claims it and takes it through
 //! sync (a source-control plugin), prepare, build (the engine's own tool), package (`artifacts`) →
 //! `builds::lifecycle` finishes it → `builds::deploy` hands the artifact to the deploy plugin.
 
@@ -56,6 +58,7 @@ pub mod outbound;
 pub mod people;
 pub mod platform;
 pub mod plugins;
+pub mod schedules;
 pub mod seams;
 pub mod store;
 pub mod uproject;

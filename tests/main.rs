@@ -17,6 +17,7 @@ mod logs;
 mod outbound;
 mod platform;
 mod plugins;
+mod schedules;
 mod store;
 mod support;
 mod tidy;

@@ -16,7 +16,7 @@ use crate::model::build_setting::{BUILD_TYPES, DeployTargetSetting, PLATFORMS, S
 use crate::model::project::SourceLink;
 use crate::model::schedule;
 use crate::model::validation::InvalidCode;
-use crate::model::{BuildSetting, Project, Secret};
+use crate::model::{BuildSetting, Project, Secret, Timestamp};
 
 const LONGEST_NAME: usize = 80;
 const LONGEST_HEADER: usize = 8192;
@@ -132,7 +132,7 @@ impl SettingChange {
         self.clean_build.apply_or(&mut setting.clean_build, false);
         self.extra_uat_args.apply_or(&mut setting.extra_uat_args, Vec::new());
         self.timeout_minutes.apply(&mut setting.timeout_minutes);
-        apply_trigger(&mut fields, &trigger, self.schedule, setting);
+        apply_trigger(&mut fields, &trigger, self.schedule, setting, app.clock.now());
         self.upload_build_url.map(|address| address.text).apply(&mut setting.upload_build_url);
         apply_header(&mut fields, self.upload_build_auth_header, setting, &old, app)?;
         apply_targets(&mut fields, self.deploy_targets, setting, app)?;
@@ -185,7 +185,7 @@ fn read_schedule(fields: &mut Fields) -> Change<ScheduleChange> {
 }
 
 /// A schedule exists exactly on scheduled settings.
-fn apply_trigger(fields: &mut Fields, trigger: &str, change: Change<ScheduleChange>, setting: &mut BuildSetting) {
+fn apply_trigger(fields: &mut Fields, trigger: &str, change: Change<ScheduleChange>, setting: &mut BuildSetting, now: Timestamp) {
     let old = match &setting.trigger {
         Trigger::Scheduled(schedule) => Some(schedule.clone()),
         Trigger::Manual | Trigger::Push => None,
@@ -228,9 +228,19 @@ fn apply_trigger(fields: &mut Fields, trigger: &str, change: Change<ScheduleChan
     schedule.enabled = change.enabled.unwrap_or(schedule.enabled);
     schedule.only_if_changed = change.only_if_changed.unwrap_or(schedule.only_if_changed);
     schedule.catch_up = change.catch_up.unwrap_or(schedule.catch_up);
-    // Worked out again by whoever fires schedules.
-    schedule.next_run_at = None;
+    plan(&mut schedule, now);
     setting.trigger = Trigger::Scheduled(schedule);
+}
+
+/// The next time; what is due at this moment stays so.
+fn plan(schedule: &mut Schedule, now: Timestamp) {
+    let is_due = schedule.next_run_at.is_some_and(|next| next <= now);
+    if !schedule.enabled {
+        schedule.next_run_at = None;
+    } else if !is_due {
+        let starts = schedule::Starts::parse(&schedule.cron, &schedule.timezone);
+        schedule.next_run_at = starts.ok().and_then(|starts| starts.after(now));
+    }
 }
 
 /// The header is bound to the scheme, host and port that it was given for: whoever may change the address cannot have it

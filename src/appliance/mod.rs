@@ -4,7 +4,7 @@
 //! lock ─ vault ─ store ─ people ─ outbound ─ plugins ─ artifacts, logs ─ builds
 //!   └─ bind the address      a taken address is told before anything is changed
 //!        └─ recover          what the last run left in the middle
-//!             └─ run         builds, HTTP, orders from the command line
+//!             └─ run         builds, schedules, HTTP, orders from the command line
 //! ```
 
 mod directory;
@@ -35,6 +35,7 @@ use crate::people::{People, SetupToken};
 use crate::platform::lock::{Lock, lock};
 use crate::plugins::Plugins;
 use crate::plugins::manifest::PluginKind;
+use crate::schedules::Schedules;
 use crate::seams::{DeployTarget, SourceControl};
 use crate::store::Store;
 use crate::vault::Vault;
@@ -61,6 +62,7 @@ pub struct Appliance {
     control: ControlServer,
     stop_builds: CancellationToken,
     builds: JoinHandle<()>,
+    schedules: JoinHandle<()>,
     stop_server: CancellationToken,
     server: JoinHandle<()>,
     // Last, so that it is let go last.
@@ -107,6 +109,7 @@ impl Appliance {
         let control = ControlServer::start(&config.data_dir, people.clone(), setup_token.clone()).await.map_err(StartError::Control)?;
         let deploy = plugins.list().into_iter().filter(|plugin| plugin.kind == PluginKind::DeployTarget);
         let deploy_plugins = deploy.map(|plugin| plugin.id).collect();
+        let schedules = Schedules::new(store.clone(), builds.clone(), clock.clone());
         let app = Arc::new(App {
             store,
             clock,
@@ -134,6 +137,9 @@ impl Appliance {
         while !builds.is_running() && !work.is_finished() {
             tokio::task::yield_now().await;
         }
+        // After the builds, so that what was missed meets a queue that runs.
+        let stop = stop_builds.clone();
+        let schedules = tokio::spawn(async move { schedules.run(stop).await });
         let url = url(config, address);
         Ok(Appliance {
             address,
@@ -144,6 +150,7 @@ impl Appliance {
             control,
             stop_builds,
             builds: work,
+            schedules,
             stop_server,
             server,
             _lock: lock,
@@ -184,6 +191,7 @@ impl Appliance {
     pub async fn stop(self) {
         // While builds end, requests are still answered and triggers are still stored for the next start.
         self.stop_builds.cancel();
+        let _ = self.schedules.await;
         let _ = self.builds.await;
         self.stop_server.cancel();
         let _ = self.server.await;

@@ -294,7 +294,7 @@ impl Builds {
 }
 
 /// Where lines go when a log cannot be opened.
-struct Nowhere;
+pub(super) struct Nowhere;
 
 impl LogSink for Nowhere {
     fn line(&self, _stream: LogStream, _text: &str) {}

@@ -72,8 +72,9 @@ fn takes_part(build: &Build, setting: &BuildSetting) -> bool {
         TriggeredBy::ApiToken(_) => setting.trigger == Trigger::Push,
         TriggeredBy::User(_) => false,
     };
-    let is_pushed = matches!(build.triggered_by, TriggeredBy::Push(_));
-    let names_a_commit = setting.stream_path.is_none() && build.requested_revision.is_some() && !is_pushed;
+    // A push and a schedule name the commit that was the newest; nobody chose it.
+    let is_newest = matches!(build.triggered_by, TriggeredBy::Push(_) | TriggeredBy::Cron);
+    let names_a_commit = setting.stream_path.is_none() && build.requested_revision.is_some() && !is_newest;
     is_automatic && !names_a_commit
 }
 

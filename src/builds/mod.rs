@@ -30,6 +30,7 @@ mod deploy;
 pub mod diagnostics;
 pub mod engines;
 pub mod executor;
+mod heads;
 pub mod lifecycle;
 pub mod logs;
 mod notes;
@@ -57,6 +58,7 @@ use crate::model::{Build, BuildSetting, Id, Organization, Project, Status, Trigg
 use crate::seams::{DeployTarget, Executor, SourceControl};
 use crate::store::{Change, Read, Store, StoreError};
 use crate::vault::Vault;
+pub use heads::HeadError;
 use lifecycle::{Cancelled, LifecycleError};
 use logs::Logs;
 pub use recovery::{Recovered, RecoveryError};

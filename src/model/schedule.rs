@@ -1,6 +1,10 @@
 //! Cron expressions as people write them: five fields, or one of the `@` words; checked when they are stored.
 
+mod starts;
+
 use std::str::FromStr;
+
+pub use starts::Starts;
 
 /// The least time between two starts, in minutes.
 pub const LEAST_GAP: u32 = 5;
@@ -19,6 +23,8 @@ pub struct Cron {
     /// A day has to fit either list when both are restricted, as in every cron.
     are_days_free: bool,
     are_weekdays_free: bool,
+    /// The minute or the hour begins with `*`: it means every so often, not a time of day.
+    is_by_elapsed_time: bool,
 }
 
 /// One field: its name, its least and greatest number, and the words for its numbers.
@@ -70,6 +76,7 @@ pub fn parse(expression: &str) -> Result<Cron, String> {
         weekdays: (weekdays | weekdays >> 7) & 0x7f,
         are_days_free: day.starts_with('*'),
         are_weekdays_free: weekday.starts_with('*'),
+        is_by_elapsed_time: minute.starts_with('*') || hour.starts_with('*'),
     };
     if cron.never_fires() {
         return Err("This day does not exist in any of these months.".into());

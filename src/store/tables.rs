@@ -4,9 +4,10 @@ use super::key::Key;
 use super::read::{Read, Rows};
 use super::record::{Index, Record};
 use super::{Change, Snapshot, StoreError, announce, census};
+use crate::model::build_setting::Trigger;
 use crate::model::idempotency::RememberedAnswer;
 use crate::model::user::Session;
-use crate::model::{ApiToken, Build, BuildSetting, Event, Id, Lane, Organization, Project, Status, User};
+use crate::model::{ApiToken, Build, BuildSetting, Event, Id, Lane, Organization, Project, ScheduleSlot, Status, User};
 
 /// Where the schema's number is kept.
 pub(super) const META: &str = "meta";
@@ -55,7 +56,7 @@ macro_rules! tables {
     };
 }
 
-tables!(Organization, User, Session, ApiToken, RememberedAnswer, Project, BuildSetting, Build, Lane, Event);
+tables!(Organization, User, Session, ApiToken, RememberedAnswer, Project, BuildSetting, Build, Lane, Event, ScheduleSlot);
 
 record!(Organization, "organizations", id, [ORGANIZATIONS_ALL]);
 record!(User, "users", organization_id, [USERS_BY_EMAIL]);
@@ -63,7 +64,7 @@ record!(Session, "sessions", organization_id, [SESSIONS_BY_HASH, SESSIONS_BY_USE
 record!(ApiToken, "api_tokens", organization_id, [API_TOKENS_BY_HASH, API_TOKENS_BY_USER]);
 record!(RememberedAnswer, "remembered_answers", organization_id, [REMEMBERED_ANSWERS_BY_KEY, REMEMBERED_ANSWERS_ALL]);
 record!(Project, "projects", organization_id, [PROJECTS_BY_KIND, PROJECTS_BY_SOURCE], accompanied by announce::project);
-record!(BuildSetting, "build_settings", organization_id, [BUILD_SETTINGS_BY_PROJECT]);
+record!(BuildSetting, "build_settings", organization_id, [BUILD_SETTINGS_BY_PROJECT, BUILD_SETTINGS_DUE]);
 record!(
     Build,
     "builds",
@@ -86,6 +87,8 @@ record!(
 );
 
 record!(Lane, "lanes", organization_id, [LANES_BY_PROJECT, LANES_BY_SETTING, LANES_BY_PLATFORM, LANES_BY_BRANCH]);
+
+record!(ScheduleSlot, "schedule_slots", organization_id, [SCHEDULE_SLOTS_BY_SETTING, SCHEDULE_SLOTS_ALL]);
 
 record!(Event, "events", organization_id, [EVENTS_BY_BUILD]);
 
@@ -115,6 +118,16 @@ pub const PROJECTS_BY_SOURCE: Index<Project> = Index::new("projects_by_source", 
 /// A project's settings.
 pub const BUILD_SETTINGS_BY_PROJECT: Index<BuildSetting> =
     Index::new("build_settings_by_project", |setting| Some(Key::of_id(setting.project_id)));
+/// Schedules of the whole host that will fire, the first due first.
+pub const BUILD_SETTINGS_DUE: Index<BuildSetting> = Index::host("build_settings_due", |setting| match &setting.trigger {
+    Trigger::Scheduled(schedule) if schedule.enabled => schedule.next_run_at.map(Key::of_time),
+    Trigger::Scheduled(_) | Trigger::Manual | Trigger::Push => None,
+});
+/// What became of a setting's due times.
+pub const SCHEDULE_SLOTS_BY_SETTING: Index<ScheduleSlot> =
+    Index::new("schedule_slots_by_setting", |slot| Some(Key::of_id(slot.build_setting_id)));
+/// The oldest are forgotten first.
+pub const SCHEDULE_SLOTS_ALL: Index<ScheduleSlot> = Index::host("schedule_slots_all", |_| Some(Key::all()));
 /// The `projectId` filter.
 pub const BUILDS_BY_PROJECT: Index<Build> = Index::new("builds_by_project", |build| Some(Key::of_id(build.project_id)));
 /// The `buildSettingId` filter.

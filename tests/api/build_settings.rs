@@ -197,7 +197,12 @@ async fn a_schedule_exists_exactly_on_scheduled_settings() {
     let change = |body| server.patch(&admin, &path, body);
     assert_eq!(change(json!({"trigger": "scheduled"})).await.expect(400).details(), ["schedule:required"]);
     assert_eq!(change(json!({"trigger": "scheduled", "schedule": {}})).await.expect(400).details(), ["schedule.cron:required"]);
-    let set = change(json!({"trigger": "scheduled", "schedule": {"cron": "@daily"}})).await.expect(200).json();
+    let mut set = change(json!({"trigger": "scheduled", "schedule": {"cron": "@daily"}})).await.expect(200).json();
+    let next = set["schedule"]["nextRunAt"].take();
+    assert!(
+        next.as_str().is_some_and(|next| next.ends_with("T00:00:00.000Z") && *next > *set["updatedAt"].to_string().trim_matches('"')),
+        "{next}"
+    );
     assert_eq!(
         set["schedule"],
         json!({
@@ -206,6 +211,10 @@ async fn a_schedule_exists_exactly_on_scheduled_settings() {
     );
     let part = change(json!({"schedule": {"enabled": false}})).await.expect(200).json();
     assert_eq!((&part["schedule"]["cron"], &part["schedule"]["enabled"]), (&json!("@daily"), &json!(false)));
+    assert_eq!(part["schedule"]["nextRunAt"], json!(null), "it will not run");
+    let on = json!({"schedule": {"enabled": true, "timezone": "Asia/Kolkata", "cron": "30 18 31 12 *"}});
+    let next = change(on).await.expect(200).json()["schedule"]["nextRunAt"].to_string();
+    assert!(next.contains("-12-31T13:00:00.000Z"), "{next}");
     assert_eq!(change(json!({"schedule": null})).await.expect(400).details(), ["schedule:required"]);
     let manual = change(json!({"trigger": "manual"})).await.expect(200).json();
     assert_eq!((&manual["trigger"], &manual["schedule"]), (&json!("manual"), &json!(null)));

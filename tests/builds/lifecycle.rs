@@ -56,7 +56,7 @@ impl Rules {
             Cause::Token => self.is_push_setting,
             Cause::Push | Cause::Cron => true,
         };
-        let is_named_commit = self.kind == Kind::Githost && build.revision.is_some() && build.cause != Cause::Push;
+        let is_named_commit = self.kind == Kind::Githost && build.revision.is_some() && !matches!(build.cause, Cause::Push | Cause::Cron);
         is_automatic && !is_named_commit && self.supersede != Supersede::Off
     }
 
