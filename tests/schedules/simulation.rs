@@ -38,12 +38,12 @@ const EVERY_SIXTH: &[u32] = &[0, 6, 12, 18];
 
 const SITES: [Site; 8] = [
     site("Europe/Stockholm", "30 2 * * *", &[30], &[2]),
-    site("America/New_York", "0,58 1,3 * * *", &[0, 58], &[1, 3]),
-    site("Australia/Lord_Howe", "45 1 * * *", &[45], &[1]),
-    Site { is_by_elapsed_time: true, ..site("Africa/Casablanca", "15 */6 * * *", &[15], EVERY_SIXTH) },
     Site { only_sundays: true, ..site("Asia/Tehran", "0 0 * * sun", &[0], &[0]) },
+    site("Australia/Lord_Howe", "45 1 * * *", &[45], &[1]),
     Site { only_sundays: true, ..site("America/Santiago", "30 0 * * 7", &[30], &[0]) },
     site("Asia/Kathmandu", "0 0,12 * * *", &[0], &[0, 12]),
+    site("America/New_York", "0,58 1,3 * * *", &[0, 58], &[1, 3]),
+    Site { is_by_elapsed_time: true, ..site("Africa/Casablanca", "15 */6 * * *", &[15], EVERY_SIXTH) },
     Site { is_by_elapsed_time: true, ..site("America/St_Johns", "1 */6 * * *", &[1], EVERY_SIXTH) },
 ];
 
@@ -61,6 +61,13 @@ impl Site {
         is_day && self.minutes.contains(&local.minute()) && self.hours.contains(&local.hour())
     }
 
+    /// Whether clocks that run steadily show such a time so many minutes later.
+    fn means_minute(&self, from: NaiveDateTime, later: i64) -> bool {
+        let minutes = i64::from(from.hour() * 60 + from.minute()) + later;
+        self.minutes.iter().any(|minute| minutes % 60 == i64::from(*minute))
+            && self.hours.iter().any(|hour| minutes / 60 % 24 == i64::from(*hour))
+    }
+
     /// Every slot of these years, one minute after the other where clocks change.
     fn slots(&self, years: usize) -> BTreeSet<i64> {
         let zone = Tz::from_str(self.zone).expect("a zone");
@@ -71,16 +78,17 @@ impl Site {
         let (mut found, mut seen, mut day) = (BTreeSet::new(), BTreeSet::new(), start);
         while day < end {
             let steady = (0..=24).all(|hour| offset(day + TimeDelta::hours(hour)) == offset(day));
+            let shown_first = local(day);
             for minute in 0..24 * 60 {
-                let instant = day + TimeDelta::minutes(minute);
-                if steady && !self.minutes.contains(&local(instant).minute()) {
+                if steady && !self.means_minute(shown_first, minute) {
                     continue;
                 }
+                let instant = day + TimeDelta::minutes(minute);
                 let shown = local(instant);
                 let mut is_slot = self.means(shown) && (self.is_by_elapsed_time || seen.insert(shown));
                 // What the clocks left out since the minute before.
-                let mut left_out = local(instant - TimeDelta::minutes(1)) + TimeDelta::minutes(1);
-                while !steady && !self.is_by_elapsed_time && left_out < shown {
+                let mut left_out = if steady { shown } else { local(instant - TimeDelta::minutes(1)) + TimeDelta::minutes(1) };
+                while !self.is_by_elapsed_time && left_out < shown {
                     is_slot |= self.means(left_out);
                     left_out += TimeDelta::minutes(1);
                 }
@@ -192,11 +200,11 @@ fn play(tx: &Change, builds: &Builds, clock: &cookhouse::clock::Clock, site: &Si
             1 if chance.below(8) == 0 => now += chance.below(60 * DAY),
             // Put back, within what records are kept.
             2 => {
-                now -= chance.below(2 * DAY);
+                now = (now - chance.below(2 * DAY)).max(first - 1);
                 machine.replan(Timestamp(now));
             }
             3 if chance.below(8) == 0 => {
-                now -= chance.below(40 * DAY);
+                now = (now - chance.below(40 * DAY)).max(first - 1);
                 machine.replan(Timestamp(now));
             }
             // Awake when it is due, a moment early, or a little late.
