@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::builds::Outlook;
 use crate::model::build::{Diagnostics, Failure, Step};
 use crate::model::deploy::{DeployError, DeployStatus, Deployment};
 use crate::model::log::LogLine;
@@ -31,6 +32,8 @@ pub(super) struct BuildView {
     pending_reason: Option<String>,
     /// 1 is next.
     queue_position: Option<usize>,
+    /// A guess, by how long earlier builds took.
+    expected_start_at: Option<Timestamp>,
     superseded_by: Option<Id<Build>>,
     retry_of: Option<Id<Build>>,
     failure: Option<Failure>,
@@ -45,7 +48,9 @@ pub(super) struct BuildView {
 }
 
 impl BuildView {
-    pub(super) fn new(build: Build, queue_position: Option<usize>) -> Self {
+    /// `outlook`: of a build that waits.
+    pub(super) fn new(build: Build, outlook: Option<Outlook>) -> Self {
+        let outlook = outlook.unwrap_or_default();
         BuildView {
             duration_ms: build.duration_ms(),
             id: build.id,
@@ -64,8 +69,9 @@ impl BuildView {
             created_at: build.created_at,
             started_at: build.started_at,
             finished_at: build.finished_at,
-            pending_reason: build.pending_reason,
-            queue_position,
+            pending_reason: outlook.reason.or(build.pending_reason),
+            queue_position: outlook.position,
+            expected_start_at: outlook.expected_start_at,
             superseded_by: build.superseded_by,
             retry_of: build.retry_of,
             failure: build.failure,

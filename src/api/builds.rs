@@ -97,8 +97,8 @@ pub(super) async fn list(call: Call<(), ListBuilds>) -> Result<Ok200<Page<BuildV
     let after = query.cursor.as_deref().map(|cursor| cursors.read::<Build>(cursor)).transpose()?;
     let Some(filter) = query.filter() else { return Ok(Ok200(Page { items: Vec::new(), next_cursor: None })) };
     let page = app.store.read(|snapshot| page(snapshot, caller, &filter, after, query.limit))?;
-    let positions = app.builds.queue_positions(&page.items)?;
-    let items = page.items.into_iter().zip(positions).map(|(build, position)| BuildView::new(build, position)).collect();
+    let outlooks = app.builds.outlooks(&page.items)?;
+    let items = page.items.into_iter().zip(outlooks).map(|(build, outlook)| BuildView::new(build, outlook)).collect();
     Ok(Ok200(Page { items, next_cursor: page.next.map(|last| cursors.write(last)) }))
 }
 
@@ -142,8 +142,8 @@ pub(super) async fn show(call: Call<Id<Build>>) -> Result<Resource<BuildDetail>>
     let log_lines = log.line_count().max(build.log_lines);
     let recent_logs = log.tail(RECENT_LINES).await.map_err(ApiError::internal)?;
     let version = u64::from(build.pinned);
-    let queue_position = call.app.builds.queue_position(&build)?;
-    Ok(Resource { value: BuildDetail { build: BuildView::new(build, queue_position), recent_logs, log_lines }, version })
+    let outlook = call.app.builds.outlook(&build)?;
+    Ok(Resource { value: BuildDetail { build: BuildView::new(build, outlook), recent_logs, log_lines }, version })
 }
 
 /// Errors and warnings of one build.
@@ -237,8 +237,8 @@ pub(super) async fn change(call: Call<Id<Build>, (), BuildChange>) -> Result<Res
         Ok::<_, ApiError>(build)
     };
     let build = call.app.store.write(update).await?;
-    let (version, queue_position) = (u64::from(build.pinned), call.app.builds.queue_position(&build)?);
-    Ok(Resource { value: BuildView::new(build, queue_position), version })
+    let (version, outlook) = (u64::from(build.pinned), call.app.builds.outlook(&build)?);
+    Ok(Resource { value: BuildView::new(build, outlook), version })
 }
 
 /// A build that the caller's token may act on, not only look at.

@@ -35,6 +35,7 @@ mod people;
 mod platforms;
 mod projects;
 pub mod query;
+mod queue;
 mod range;
 mod rate_limits;
 mod repositories;

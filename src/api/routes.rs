@@ -10,7 +10,7 @@ use super::endpoint::{Access, Answer, Call, FromPath, Route, Who, route};
 use super::error::Result;
 use super::query::FromQuery;
 use super::{
-    build_logs, build_settings, builds, downloads, meta, metrics, organizations, platforms, projects, repositories, sessions, tokens,
+    build_logs, build_settings, builds, downloads, meta, metrics, organizations, platforms, projects, queue, repositories, sessions, tokens,
 };
 use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, ReadIntegrations, Trigger, Write};
 use Access::{Needs, Public};
@@ -57,6 +57,10 @@ pub fn routes() -> Vec<Route> {
         post  ("/builds/{id}/cancel",       "cancelBuild",          Needs(Trigger),     "End a build that nobody wants any more",           builds::cancel),
         post  ("/builds/{id}/retry",        "retryBuild",           Needs(Trigger),     "Build the same revision again",                    builds::retry).creates().triggers(),
         post  ("/builds/{id}/deploy",       "deployBuild",          Needs(Trigger),     "Hand the artifact on once more",                   builds::deploy),
+
+        get   ("/queue",                "getQueue",             Needs(Read),        "Whether builds are started, and how many wait",        queue::show),
+        post  ("/queue/pause",          "pauseQueue",           Needs(Administer),  "Start no more builds; what runs goes on",              queue::pause),
+        post  ("/queue/resume",         "resumeQueue",          Needs(Administer),  "Start builds again",                                   queue::resume),
 
         get   ("/gitghost/repos/{installationId}",       "listRepositories", Needs(ReadIntegrations), "List what the git host's connection reaches", repositories::list),
         get   ("/gitghost/branches/{installationId}",    "listBranches",     Needs(ReadIntegrations), "Find branches of a repository",            repositories::branches),

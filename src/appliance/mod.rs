@@ -106,7 +106,8 @@ impl Appliance {
 
         let setup_token = SetupToken::new(&config.data_dir);
         let printed = setup_token.prepare(&people)?;
-        let control = ControlServer::start(&config.data_dir, people.clone(), setup_token.clone()).await.map_err(StartError::Control)?;
+        let control = ControlServer::start(&config.data_dir, people.clone(), setup_token.clone(), Some(builds.clone()));
+        let control = control.await.map_err(StartError::Control)?;
         let deploy = plugins.list().into_iter().filter(|plugin| plugin.kind == PluginKind::DeployTarget);
         let deploy_plugins = deploy.map(|plugin| plugin.id).collect();
         let schedules = Schedules::new(store.clone(), builds.clone(), clock.clone());

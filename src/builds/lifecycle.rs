@@ -1,6 +1,7 @@
 //! THE ONE PLACE that moves a build's status. Every function works in the caller's write transaction and keeps the
 //! project's `last_build` in step with it, so that a status, its indexes and what rests on it change together.
 
+use super::turns;
 use crate::model::build::{Diagnostics, Failure, FailureCode, InvalidTransition, Step, StepName, StepStatus};
 use crate::model::build_setting::{Supersede, Trigger};
 use crate::model::deploy::{DeployStatus, Deployment};
@@ -154,6 +155,7 @@ pub fn claim(tx: &Change, organization: Id<Organization>, id: Id<Build>, now: Ti
     let mut build = build.moved_to(Status::Running, now)?;
     begin_step(&mut build, StepName::Sync, now);
     let build = store(tx, build)?;
+    turns::begun(tx, organization, project.id, now)?;
     Ok(Claim::Running(Box::new(Claimed { build, setting, project, organization: owner })))
 }
 

@@ -14,6 +14,8 @@
 //!                   └─ deploy one write before and one after each target; never touches the status
 //! ```
 //!
+//! `turns` is the order in which waiting builds begin, `outlook` what can be told of one that waits.
+//!
 //! `lifecycle` is the only file that moves a status. `recovery` is what happens to all this at a start.
 //!
 //! # What a build may touch
@@ -34,18 +36,22 @@ mod heads;
 pub mod lifecycle;
 pub mod logs;
 mod notes;
+mod outlook;
+mod pausing;
 mod prepare;
 mod queue;
 mod recovery;
 mod run;
 mod sync;
 pub mod trigger;
+mod turns;
 pub mod uat;
 pub mod verdict;
 mod workspace;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,13 +60,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::Artifacts;
 use crate::clock::Clock;
-use crate::model::{Build, BuildSetting, Id, Organization, Project, Status, TriggeredBy};
+use crate::model::queue::ProjectTurn;
+use crate::model::{Build, BuildSetting, Id, Organization, Project, TriggeredBy};
 use crate::seams::{DeployTarget, Executor, SourceControl};
 use crate::store::{Change, Read, Store, StoreError};
 use crate::vault::Vault;
 pub use heads::HeadError;
 use lifecycle::{Cancelled, LifecycleError};
 use logs::Logs;
+pub use outlook::Outlook;
+pub use pausing::{Draining, QueueState};
 pub use recovery::{Recovered, RecoveryError};
 pub use trigger::{Overrides, Request, TriggerError};
 
@@ -124,6 +133,8 @@ struct Inner {
     deploys: Notify,
     /// Set while builds are being started.
     runtime: Mutex<Option<tokio::runtime::Handle>>,
+    /// Nothing is started any more until the service ends, or somebody thinks better of it.
+    is_draining: AtomicBool,
 }
 
 /// A build that occupies a slot.
@@ -205,7 +216,7 @@ impl Builds {
     pub fn new(settings: Settings, parts: Parts) -> Builds {
         let running = Mutex::new(HashMap::new());
         let (queue, deploys) = (Notify::new(), Notify::new());
-        Builds(Arc::new(Inner { settings, parts, running, queue, deploys, runtime: Mutex::new(None) }))
+        Builds(Arc::new(Inner { settings, parts, running, queue, deploys, runtime: Mutex::new(None), is_draining: AtomicBool::new(false) }))
     }
 
     /// Makes a pending build; it is on disk when this returns.
@@ -294,6 +305,7 @@ impl Builds {
         settings: Vec<Id<BuildSetting>>,
     ) -> Result<(), LifecycleError> {
         let to_end = lifecycle::cancel_project(tx, organization, project, self.0.parts.clock.now())?;
+        tx.remove(organization, ProjectTurn::id_of(project))?;
         self.after(tx, to_end, StopReason::Cancelled);
         self.discard_workspaces(tx, settings);
         Ok(())
@@ -305,22 +317,6 @@ impl Builds {
         self.after(tx, to_end, StopReason::Cancelled);
         self.discard_workspaces(tx, vec![setting]);
         Ok(())
-    }
-
-    /// How many builds of this host begin before each of these, plus one; `None` for one that does not wait, or waits so far
-    /// behind that it was not counted.
-    pub fn queue_positions(&self, builds: &[Build]) -> Result<Vec<Option<usize>>, StoreError> {
-        if builds.iter().all(|build| build.status != Status::Pending) {
-            return Ok(vec![None; builds.len()]);
-        }
-        let waiting = self.0.parts.store.read(queue::first)?;
-        let position = |build: &Build| waiting.binary_search(&build.id).ok().map(|before| before + 1);
-        Ok(builds.iter().map(position).collect())
-    }
-
-    /// The same of one build.
-    pub fn queue_position(&self, build: &Build) -> Result<Option<usize>, StoreError> {
-        Ok(self.queue_positions(std::slice::from_ref(build))?.pop().flatten())
     }
 
     /// The logs of all builds.

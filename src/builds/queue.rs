@@ -1,5 +1,6 @@
-//! Which build runs next: the oldest that can, one of a setting at a time, one for an engine's directory at a time,
-//! `slots` at once. Wake-ups are hints; each pass reads the index of pending builds anew.
+//! Which build runs next: of the project whose turn it is (see `turns`) the oldest that can, one of a setting at a time,
+//! one for an engine's directory at a time, `slots` at once; none of an organization that has paused its builds, and none
+//! while the service is drained. Wake-ups are hints; each pass reads the index of pending builds anew.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,12 +15,12 @@ use tokio_util::sync::CancellationToken;
 use super::engines::Inventory;
 use super::lifecycle::{self, Claim, LifecycleError};
 use super::logs::LogWriter;
-use super::{Builds, Inner, Running, Stop, StopReason, run};
+use super::{Builds, Inner, Running, Stop, StopReason, run, turns};
 use crate::model::{Build, Id, Status, Timestamp};
 use crate::platform::files;
 use crate::store::key::Key;
-use crate::store::tables::BUILDS_PENDING;
-use crate::store::{Change, Read, Snapshot, StoreError};
+use crate::store::tables::{BUILDS_PENDING, BUILDS_PENDING_BY_PROJECT};
+use crate::store::{Change, Read, StoreError};
 
 /// How long a lost hint delays a build.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -27,14 +28,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Why nothing is started on a full disk.
 const STORAGE_FULL: &str = "storage_full";
-
-/// Waiting builds that are counted at the most: a list must not cost a walk along an endless queue.
-const COUNTED: usize = 1000;
-
-/// The first waiting builds of the host, in the order in which they begin.
-pub(super) fn first(snapshot: &Snapshot) -> Result<Vec<Id<Build>>, StoreError> {
-    snapshot.ids_on_host(&BUILDS_PENDING, &Key::all(), COUNTED)
-}
 
 impl Builds {
     /// Runs builds and deploys until `stop`; then starts nothing more, gives what runs the configured grace, ends the
@@ -93,7 +86,7 @@ impl Builds {
     async fn start_what_fits(&self) -> Result<(), LifecycleError> {
         loop {
             let free = self.0.settings.slots.saturating_sub(self.0.running().len());
-            let Some(next) = self.0.next(free > 0)? else { return Ok(()) };
+            let Some(next) = self.0.next(free > 0 && !self.is_draining())? else { return Ok(()) };
             let now = self.0.parts.clock.now();
             let (organization, id) = (next.build.organization_id, next.build.id);
             match next.what {
@@ -149,6 +142,9 @@ impl Builds {
     /// then covers both, and the build begins as soon as it is accepted.
     pub(super) fn begin_in(&self, tx: &Change, build: &Build) -> Result<(), LifecycleError> {
         let Some(runtime) = self.0.runtime().clone() else { return Ok(()) };
+        if self.is_draining() || turns::pause_of(tx, build.organization_id)?.is_some() {
+            return Ok(());
+        }
         if build.status != Status::Pending || tx.ids_on_host(&BUILDS_PENDING, &Key::all(), 2)? != [build.id] || !self.0.has_room() {
             return Ok(());
         }
@@ -203,7 +199,7 @@ impl Inner {
         self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The oldest build about which something can be done.
+    /// The next build about which something can be done.
     fn next(&self, may_start: bool) -> Result<Option<Next>, StoreError> {
         let running: Vec<Running> = self.running().values().cloned().collect();
         let settings: HashSet<_> = running.iter().map(|running| running.setting).collect();
@@ -212,33 +208,36 @@ impl Inner {
         let inventory = if running.is_empty() { Inventory::default() } else { Inventory::read(&self.settings.engines) };
         let root = |ue_version: &str| inventory.find(ue_version).ok().map(|engine| canonical(&engine.root));
         let busy: HashSet<PathBuf> = running.iter().filter_map(|running| root(&running.ue_version)).collect();
-        let mut found = None;
+        let now = self.parts.clock.now();
         self.parts.store.read(|snapshot| {
-            snapshot.for_each_on_host(&BUILDS_PENDING, &Key::all(), |build: Build| {
-                if build.created_at < too_old {
-                    found = Some(Next { build, what: What::Expire });
-                    return Ok(false);
+            let oldest = snapshot.find_on_host(&BUILDS_PENDING, &Key::all(), 1)?.pop();
+            if let Some(build) = oldest.filter(|build: &Build| build.created_at < too_old) {
+                return Ok(Some(Next { build, what: What::Expire }));
+            }
+            let mut found = None;
+            // The oldest is not too old, so no other is.
+            let lines = if may_start { turns::lines(snapshot, now)? } else { Vec::new() };
+            for line in lines.iter().filter(|line| !line.is_paused) {
+                snapshot.for_each_on_host(&BUILDS_PENDING_BY_PROJECT, &line.key(), |build: Build| {
+                    let is_engine_busy = || root(&build.ue_version).is_some_and(|engine| busy.contains(&engine));
+                    if settings.contains(&build.build_setting_id) || is_engine_busy() {
+                        return Ok(true);
+                    }
+                    found = Some(build);
+                    Ok(false)
+                })?;
+                if found.is_some() {
+                    break;
                 }
-                if !may_start {
-                    // The oldest is not too old, so no other is.
-                    return Ok(false);
-                }
-                if settings.contains(&build.build_setting_id) {
-                    return Ok(true);
-                }
-                if root(&build.ue_version).is_some_and(|engine| busy.contains(&engine)) {
-                    return Ok(true);
-                }
-                let what = match self.has_room() {
-                    true => What::Start,
-                    false if build.pending_reason.as_deref() == Some(STORAGE_FULL) => return Ok(false),
-                    false => What::NoteFull,
-                };
-                found = Some(Next { build, what });
-                Ok(false)
-            })
-        })?;
-        Ok(found)
+            }
+            let Some(build) = found else { return Ok(None) };
+            let what = match self.has_room() {
+                true => What::Start,
+                false if build.pending_reason.as_deref() == Some(STORAGE_FULL) => return Ok(None),
+                false => What::NoteFull,
+            };
+            Ok(Some(Next { build, what }))
+        })
     }
 
     /// Whether the disk of the workspaces is above its floor. A disk that cannot be asked is not held against a build.

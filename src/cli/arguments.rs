@@ -50,6 +50,8 @@ pub(crate) enum Command {
     /// Make a token for scripts
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Start no more builds and wait for those that run, before an update
+    Drain(Drain),
     /// Say everything that is wrong with the configuration, without starting anything
     CheckConfig(CheckConfig),
     /// Say which version this is
@@ -227,6 +229,29 @@ pub(crate) struct CreateToken {
     /// What it may do
     #[arg(long, value_name = "SCOPES", value_delimiter = ',', required = true)]
     pub(crate) scopes: Vec<String>,
+}
+
+const DRAIN_HELP: &str = "\
+Examples:
+  cookhouse drain --data /var/lib/cookhouse && systemctl stop cookhouse
+  cookhouse drain --data /var/lib/cookhouse --timeout-minutes 60
+  cookhouse drain --data /var/lib/cookhouse --undo
+
+What is triggered meanwhile is accepted and waits; the next start of the service begins with it.
+The exit code is 0 when no build runs any more, 1 when some still run after the timeout (nothing
+is started then either), and 69 when no server runs on this data directory.";
+
+#[derive(Debug, Args)]
+#[command(after_help = DRAIN_HELP)]
+pub(crate) struct Drain {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    /// Wait no longer than this for the builds that run [default: as long as it takes]
+    #[arg(long, value_name = "MINUTES")]
+    pub(crate) timeout_minutes: Option<u32>,
+    /// Start builds again instead
+    #[arg(long, conflicts_with = "timeout_minutes")]
+    pub(crate) undo: bool,
 }
 
 const CHECK_CONFIG_HELP: &str = "\

@@ -5,6 +5,7 @@
 mod arguments;
 mod check_config;
 mod demo;
+mod drain;
 mod failure;
 mod logging;
 mod people;
@@ -43,6 +44,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Admin(command) => people::admin(command),
         Command::Token(command) => people::token(command),
+        Command::Drain(arguments) => drain::run(&arguments),
         Command::CheckConfig(arguments) => check_config::run(&arguments),
         Command::Version => {
             println!("cookhouse {}", env!("CARGO_PKG_VERSION"));

@@ -35,7 +35,7 @@ pub(crate) fn admin(command: AdminCommand) -> Result<(), Failure> {
         Done::PasswordReset { email } => {
             println!("{} {email} has a new password, and has to sign in again everywhere.", style::good("Done:"));
         }
-        Done::TokenCreated { .. } => {}
+        Done::TokenCreated { .. } | Done::Draining { .. } | Done::DrainEnded => {}
     }
     Ok(())
 }

@@ -37,6 +37,10 @@ pub enum Order {
         /// Their new password.
         password: String,
     },
+    /// No new builds; asked again, it tells what still runs. Only for a server that runs.
+    Drain,
+    /// New builds again.
+    EndDrain,
     /// A new API token of somebody.
     CreateToken {
         /// Their e-mail address.
@@ -64,6 +68,13 @@ pub enum Done {
         /// Their e-mail address, as it is stored.
         email: String,
     },
+    /// No new builds are started.
+    Draining {
+        /// Ids of builds that still run.
+        running: Vec<String>,
+    },
+    /// New builds are started again.
+    DrainEnded,
     /// The token exists.
     TokenCreated {
         /// The token; it is not shown again.
@@ -93,6 +104,7 @@ pub async fn carry_out(people: &People, setup_token: &SetupToken, order: Order) 
             let user = people.reset_password(&email, Secret::new(password)).await.map_err(refused)?;
             Ok(Done::PasswordReset { email: user.email })
         }
+        Order::Drain | Order::EndDrain => Err(Refusal { message: "no server runs on this data directory: no builds are started".into() }),
         Order::CreateToken { email, name, scopes } => {
             let user = people.find_user(&email).map_err(refused)?;
             let scopes = scopes.iter().map(|text| scope(text)).collect::<Result<_, _>>()?;

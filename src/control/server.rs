@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::builds::Builds;
 use crate::people::{People, SetupToken};
 use crate::platform::files::write_private_file_atomically;
 
@@ -48,8 +49,8 @@ pub struct ControlServer {
 }
 
 impl ControlServer {
-    /// Listens on a free port of loopback and writes the file.
-    pub async fn start(data_dir: &Path, people: People, setup_token: SetupToken) -> io::Result<ControlServer> {
+    /// Listens on a free port of loopback and writes the file. Without `builds` there is nothing to drain.
+    pub async fn start(data_dir: &Path, people: People, setup_token: SetupToken, builds: Option<Builds>) -> io::Result<ControlServer> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|_| io::Error::other("the operating system gave no random bytes"))?;
         let secret: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -58,7 +59,7 @@ impl ControlServer {
         let file = data_dir.join(FILE);
         write_private_file_atomically(&file, &door)?;
         let stop = CancellationToken::new();
-        let clerk = Arc::new(Clerk { secret, people, setup_token });
+        let clerk = Arc::new(Clerk { secret, people, setup_token, builds });
         tokio::spawn(stop.clone().run_until_cancelled_owned(listen(listener, clerk)));
         Ok(ControlServer { file, _stop: stop.drop_guard() })
     }
@@ -74,6 +75,7 @@ struct Clerk {
     secret: String,
     people: People,
     setup_token: SetupToken,
+    builds: Option<Builds>,
 }
 
 async fn listen(listener: TcpListener, clerk: Arc<Clerk>) {
@@ -94,14 +96,26 @@ async fn listen(listener: TcpListener, clerk: Arc<Clerk>) {
 }
 
 impl Clerk {
+    async fn obey(&self, order: Order) -> Reply {
+        match (order, &self.builds) {
+            (Order::Drain, Some(builds)) => {
+                let running = builds.drain().running;
+                Ok(Done::Draining { running: running.iter().map(ToString::to_string).collect() })
+            }
+            (Order::EndDrain, Some(builds)) => {
+                builds.end_drain();
+                Ok(Done::DrainEnded)
+            }
+            (order, _) => carry_out(&self.people, &self.setup_token, order).await,
+        }
+    }
+
     async fn attend(&self, stream: TcpStream) -> io::Result<()> {
         let (reader, mut writer) = stream.into_split();
         let mut line = Vec::new();
         BufReader::new(reader.take(LONGEST_LINE)).read_until(b'\n', &mut line).await?;
         let reply = match serde_json::from_slice::<Letter>(&line) {
-            Ok(letter) if letter.secret.as_bytes().ct_eq(self.secret.as_bytes()).into() => {
-                carry_out(&self.people, &self.setup_token, letter.order).await
-            }
+            Ok(letter) if letter.secret.as_bytes().ct_eq(self.secret.as_bytes()).into() => self.obey(letter.order).await,
             // A stranger learns nothing, not even whether the order was well formed.
             _ => Err(Refusal { message: "refused".into() }),
         };

@@ -15,6 +15,7 @@ pub mod organization;
 pub mod page;
 pub mod permission;
 pub mod project;
+pub mod queue;
 pub mod revision;
 pub mod schedule;
 pub mod schedule_slot;

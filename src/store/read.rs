@@ -158,6 +158,36 @@ pub trait Read: Rows + Sized {
         })
     }
 
+    /// The oldest record of each key of an index over the whole host whose keys are one id.
+    fn first_of_each_on_host<R: Record>(&self, index: &Index<R>) -> Result<Vec<R>, StoreError> {
+        debug_assert!(index.scope == super::Scope::Host, "{} belongs to organizations", index.name);
+        let mut found = Vec::new();
+        let mut range = everything();
+        loop {
+            let mut next = None;
+            self.walk(index.name, &range, Order::OldestFirst, &mut |key, value| {
+                let missing = || StoreError::Corrupt { table: index.name, reason: "a row without its record".into() };
+                found.push(codec::decode(&self.row(R::TABLE, value)?.ok_or_else(missing)?)?);
+                next = prefix_range(&key[..key.len().min(ID_LENGTH)]).1;
+                Ok(false)
+            })?;
+            match next {
+                Some(next) => range.start = Bound::Included(next),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// How many records have this key in an organization's index; counts up to `limit`.
+    fn count<R: Record>(&self, organization: Id<Organization>, index: &Index<R>, key: &Key, limit: usize) -> Result<usize, StoreError> {
+        let mut count = 0;
+        self.walk(index.name, &Range::of_prefix(&index.prefix(organization, key)), Order::OldestFirst, &mut |_, _| {
+            count += 1;
+            Ok(count < limit)
+        })?;
+        Ok(count)
+    }
+
     /// Up to `limit` ids of the records with this key in an index over the whole host, oldest first.
     fn ids_on_host<R: Record>(&self, index: &Index<R>, key: &Key, limit: usize) -> Result<Vec<Id<R>>, StoreError> {
         debug_assert!(index.scope == super::Scope::Host, "{} belongs to organizations", index.name);

@@ -6,6 +6,7 @@ use super::record::{Index, Record};
 use super::{Change, Snapshot, StoreError, announce, census};
 use crate::model::build_setting::Trigger;
 use crate::model::idempotency::RememberedAnswer;
+use crate::model::queue::{ProjectTurn, QueuePause};
 use crate::model::user::Session;
 use crate::model::{ApiToken, Build, BuildSetting, Event, Id, Lane, Organization, Project, ScheduleSlot, Status, User};
 
@@ -56,7 +57,21 @@ macro_rules! tables {
     };
 }
 
-tables!(Organization, User, Session, ApiToken, RememberedAnswer, Project, BuildSetting, Build, Lane, Event, ScheduleSlot);
+tables!(
+    Organization,
+    User,
+    Session,
+    ApiToken,
+    RememberedAnswer,
+    Project,
+    BuildSetting,
+    Build,
+    Lane,
+    Event,
+    ScheduleSlot,
+    QueuePause,
+    ProjectTurn
+);
 
 record!(Organization, "organizations", id, [ORGANIZATIONS_ALL]);
 record!(User, "users", organization_id, [USERS_BY_EMAIL]);
@@ -79,6 +94,7 @@ record!(
         BUILDS_BY_LANE,
         BUILDS_BY_LANE_AND_STATUS,
         BUILDS_PENDING,
+        BUILDS_PENDING_BY_PROJECT,
         BUILDS_RUNNING,
         BUILDS_TO_DEPLOY,
         BUILDS_WITH_ARTIFACT
@@ -88,6 +104,8 @@ record!(
 
 record!(Lane, "lanes", organization_id, [LANES_BY_PROJECT, LANES_BY_SETTING, LANES_BY_PLATFORM, LANES_BY_BRANCH]);
 
+record!(QueuePause, "queue_pauses", organization_id, []);
+record!(ProjectTurn, "project_turns", organization_id, []);
 record!(ScheduleSlot, "schedule_slots", organization_id, [SCHEDULE_SLOTS_BY_SETTING, SCHEDULE_SLOTS_ALL]);
 
 record!(Event, "events", organization_id, [EVENTS_BY_BUILD]);
@@ -157,6 +175,9 @@ pub const LANES_BY_PLATFORM: Index<Lane> = Index::new("lanes_by_platform", |lane
 pub const LANES_BY_BRANCH: Index<Lane> = Index::new("lanes_by_branch", |lane| Some(Key::of_text(&lane.branch)));
 /// The queue: pending builds of the whole host, oldest first.
 pub const BUILDS_PENDING: Index<Build> = Index::host("builds_pending", |build| (build.status == Status::Pending).then(Key::all));
+/// The same, each project's behind one another: projects take turns.
+pub const BUILDS_PENDING_BY_PROJECT: Index<Build> =
+    Index::host("builds_pending_by_project", |build| (build.status == Status::Pending).then(|| Key::of_id(build.project_id)));
 /// What occupies executor slots, and what a restart has to deal with: running builds of the whole host.
 pub const BUILDS_RUNNING: Index<Build> = Index::host("builds_running", |build| (build.status == Status::Running).then(Key::all));
 /// A signed link names the build alone, and so does a file on disk: builds whose artifact is there.

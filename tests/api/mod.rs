@@ -15,6 +15,7 @@ mod metrics;
 mod organizations;
 mod people;
 mod projects;
+mod queue;
 mod repositories;
 mod representations;
 mod tls;

@@ -30,7 +30,7 @@ impl Running {
         let lock = lock(path).expect("the lock");
         let store = Store::open(&store::Settings { path: path.join("store.redb"), cache_bytes: 1 << 20 }).expect("a store");
         let people = People::new(store, Arc::new(Clock::default()));
-        let control = ControlServer::start(path, people.clone(), SetupToken::new(path)).await.expect("a control server");
+        let control = ControlServer::start(path, people.clone(), SetupToken::new(path), None).await.expect("a control server");
         Running { directory, people, _lock: lock, _control: control }
     }
 

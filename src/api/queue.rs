@@ -1,0 +1,65 @@
+//! An organization's queue: whether its builds are started.
+
+use serde::Serialize;
+
+use super::auth::Caller;
+use super::endpoint::{Call, Ok200};
+use super::error::{ApiError, Result};
+use crate::app::App;
+use crate::model::{Timestamp, TriggeredBy};
+use crate::store::Read;
+
+/// GET `/queue`
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct QueueView {
+    paused: bool,
+    paused_at: Option<Timestamp>,
+    paused_by: Option<TriggeredBy>,
+    /// The whole host is drained: nothing is started until the service starts anew.
+    draining: bool,
+    /// How many builds the host runs at once.
+    slots: usize,
+    running_builds: usize,
+    pending_builds: usize,
+}
+
+impl QueueView {
+    fn of(app: &App, rows: &impl Read, caller: &Caller) -> Result<Ok200<QueueView>> {
+        let state = app.builds.queue_state(rows, caller.organization())?;
+        Ok(Ok200(QueueView {
+            paused: state.pause.is_some(),
+            paused_at: state.pause.as_ref().map(|pause| pause.paused_at),
+            paused_by: state.pause.map(|pause| pause.paused_by),
+            draining: state.is_draining,
+            slots: state.slots,
+            running_builds: state.running,
+            pending_builds: state.pending,
+        }))
+    }
+}
+
+/// How the queue stands.
+pub(super) async fn show(call: Call) -> Result<Ok200<QueueView>> {
+    call.app.store.read(|snapshot| QueueView::of(&call.app, snapshot, &call.caller))
+}
+
+/// Starts no more builds. Again: nothing changes.
+pub(super) async fn pause(call: Call) -> Result<Ok200<QueueView>> {
+    let (app, caller) = (call.app.clone(), call.caller);
+    let job = move |tx: &crate::store::Change| {
+        app.builds.pause_in(tx, caller.organization(), caller.cause())?;
+        QueueView::of(&app, tx, &caller)
+    };
+    call.app.store.write::<_, ApiError>(job).await
+}
+
+/// Starts builds again.
+pub(super) async fn resume(call: Call) -> Result<Ok200<QueueView>> {
+    let (app, caller) = (call.app.clone(), call.caller);
+    let job = move |tx: &crate::store::Change| {
+        app.builds.resume_in(tx, caller.organization())?;
+        QueueView::of(&app, tx, &caller)
+    };
+    call.app.store.write::<_, ApiError>(job).await
+}
