@@ -65,6 +65,7 @@ async fn the_detail_has_every_field_and_the_newest_lines() {
             "deployments",
             "diagnostics",
             "durationMs",
+            "expectedStartAt",
             "failure",
             "finishedAt",
             "id",

@@ -100,8 +100,17 @@ fn from_the_first_start_to_a_graceful_end() {
     let (status, me) = curl(&["--header", &authorization, &format!("{url}/auth/me")]);
     assert_eq!((status.as_str(), me["user"]["email"].as_str()), ("200", Some("ada@studio.example")));
 
+    let drained = run(&["drain", "--data", text(&data)]);
+    assert_eq!((drained.code, drained.err.as_str()), (0, ""));
+    assert!(drained.out.contains("no build runs, and none is started"), "{}", drained.out);
+    assert_eq!(curl(&["--header", &authorization, &format!("{url}/queue")]).1["draining"], json!(true));
+    assert_eq!(run(&["drain", "--data", text(&data), "--undo"]).code, 0);
+    assert_eq!(curl(&["--header", &authorization, &format!("{url}/queue")]).1["draining"], json!(false));
+
     assert_eq!(server.terminate(), 0);
     assert!(!data.join("control").exists());
+    let nobody = run(&["drain", "--data", text(&data)]);
+    assert!(nobody.code == 69 && nobody.err.contains("no server runs"), "{}", nobody.err);
     // The next start needs no setup, and what was made is there.
     let mut server = Serving::start(&data, &["--log-format", "json"]);
     let ready: Value = serde_json::from_str(&server.line("ready on ")).expect("a line of JSON");
