@@ -232,7 +232,7 @@ async fn a_tool_ends_with_its_time_its_call_and_its_wall() {
     let mut host = Host::abuse();
     let workspace = host.workspace();
     repository(&workspace);
-    // Input that never says which object: the batch waits for more of it for as long as the pipe is open.
+    // A server that takes connections and never says anything.
     let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", server.local_addr().unwrap());
     let waiting = json!({"do": "git", "granted": base, "environment": {"COOKHOUSE_GIT_REMOTE": format!("{base}/a/b.git")}, "lines": [["fetch", "origin", "main"]]});

@@ -245,47 +245,48 @@ fn paths(workspace: &Workspace, settings: &Value) -> String {
 fn git(workspace: Option<&Workspace>, settings: &Value) -> Result<String, Error> {
     let mut report = String::new();
     for line in settings["lines"].as_array().into_iter().flatten().filter_map(Value::as_array) {
-        let invocation = Invocation::new(settings["tool"].as_str().unwrap_or("git"));
-        for word in line.iter().filter_map(Value::as_str) {
-            invocation.arg(word);
-        }
-        for (name, value) in settings["environment"].as_object().into_iter().flatten() {
-            invocation.env(name, value.as_str().unwrap_or_default());
-        }
-        if settings["authorize"].as_bool() == Some(true) {
-            invocation.secret_env("COOKHOUSE_GIT_PASSWORD", &secrets::get("token")?);
-        }
-        if let Some(workspace) = workspace {
-            invocation.directory(workspace, settings["directory"].as_str().unwrap_or_default());
-        }
-        if let Some(milliseconds) = settings["timeout"].as_u64() {
-            invocation.timeout_ms(milliseconds);
-        }
-        invocation.log_lines(true);
-        if let Some(input) = settings["input"].as_str() {
-            invocation.input(input.as_bytes());
-        }
         let ended = match settings["follow"].as_u64() {
-            None => command::run(invocation, 10_000).map(|done| {
+            None => command::run(invocation(workspace, settings, line)?, 10_000).map(|done| {
                 let output = [done.output, done.error_output].concat();
                 format!("{:?} {} {}", done.exit.code, done.exit.timed_out, String::from_utf8_lossy(&output))
             }),
-            Some(count) => follow(invocation, count),
+            Some(count) => follow(|| invocation(workspace, settings, line), count),
         };
         report.push_str(&format!("{}\n", ended.unwrap_or_else(|error| show(&error))));
     }
     Ok(report)
 }
 
-/// Starts more than one of them and reads lines of the first.
-fn follow(invocation: Invocation, count: u64) -> Result<String, Error> {
-    let first = command::spawn(invocation)?;
+fn invocation(workspace: Option<&Workspace>, settings: &Value, line: &[Value]) -> Result<Invocation, Error> {
+    let invocation = Invocation::new(settings["tool"].as_str().unwrap_or("git"));
+    for word in line.iter().filter_map(Value::as_str) {
+        invocation.arg(word);
+    }
+    for (name, value) in settings["environment"].as_object().into_iter().flatten() {
+        invocation.env(name, value.as_str().unwrap_or_default());
+    }
+    if settings["authorize"].as_bool() == Some(true) {
+        invocation.secret_env("COOKHOUSE_GIT_PASSWORD", &secrets::get("token")?);
+    }
+    if let Some(workspace) = workspace {
+        invocation.directory(workspace, settings["directory"].as_str().unwrap_or_default());
+    }
+    if let Some(milliseconds) = settings["timeout"].as_u64() {
+        invocation.timeout_ms(milliseconds);
+    }
+    invocation.log_lines(true);
+    if let Some(input) = settings["input"].as_str() {
+        invocation.input(input.as_bytes());
+    }
+    Ok(invocation)
+}
+
+/// Starts that many of them and reads the lines of the first.
+fn follow(invocation: impl Fn() -> Result<Invocation, Error>, count: u64) -> Result<String, Error> {
+    let first = command::spawn(invocation()?)?;
     let mut more = Vec::new();
     for number in 1..count {
-        let invocation = Invocation::new("git");
-        invocation.arg("cat-file");
-        invocation.arg("--batch");
-        match command::spawn(invocation) {
+        match command::spawn(invocation()?) {
             Ok(process) => more.push(process),
             Err(error) => return Ok(format!("{number}: {}", show(&error))),
         }

@@ -191,7 +191,12 @@ const FAULTS: [(&[&str], Code, &str, &str); 17] = [
         "tls",
         "the git host's certificate is not trusted; if it is of your own authority, add that authority's certificate to `outbound.ca_certificates`",
     ),
-    (&["gnutls_handshake", "ssl routines", "tls handshake", "wrong version number"], Code::Unavailable, "tls", "no TLS connection to the git host"),
+    (
+        &["gnutls_handshake", "ssl routines", "tls handshake", "wrong version number"],
+        Code::Unavailable,
+        "tls",
+        "no TLS connection to the git host",
+    ),
     (&["timed out", "timeout", "too slow"], Code::TimedOut, "timeout", "the git host did not answer in time"),
     (
         &["failed to connect", "could not connect", "couldn't connect", "connection refused", "no route to host", "network is unreachable"],
