@@ -1,7 +1,9 @@
 //! The list of builds: every combination of filters at the cost of a page.
 //!
-//! No filter, or one, is a walk along one index. Several are answered from the lanes that match (see `model::lane`):
-//! each lane is a list of builds by age, and a page is merged from the ends of those lists.
+//! No filter, or one, is a walk along one index. Several are walked side by side: each index in turn is asked for its
+//! newest build that is no newer than where the others stand, and where all agree is a match. Where matches are so rare
+//! that this finds little, the rest of the page is merged from the lanes that match (see `model::lane`), each of which is a
+//! list of builds by age: what that costs depends on the lanes and not on the builds.
 
 use std::collections::BinaryHeap;
 
@@ -12,6 +14,9 @@ use super::tables::{
 };
 use super::{Index, Order, Page, Read, StoreError};
 use crate::model::{Build, BuildSetting, Id, Lane, Organization, Project, Status};
+
+/// How often indexes are asked before lanes are. A page of matches that are one in ten takes less; beyond it they are rare.
+const PATIENCE: usize = 1000;
 
 /// What a list of builds may be asked for; `None` is anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,6 +85,65 @@ pub fn page(
     if walks.len() < 2 {
         return rows.page(organization, walks.pop(), after, Order::NewestFirst, limit);
     }
+    let mut found = Found { items: Vec::with_capacity(limit), behind: after, is_complete: false, has_more: false };
+    walk_side_by_side(rows, organization, &walks, limit, &mut found)?;
+    if !found.is_complete {
+        merge_lanes(rows, organization, filter, limit, &mut found)?;
+    }
+    let next = found.items.last().map(|build| build.id).filter(|_| found.has_more);
+    Ok(Page { items: found.items, next })
+}
+
+/// A page on the way.
+struct Found {
+    items: Vec<Build>,
+    /// Everything newer than this was looked at.
+    behind: Option<Id<Build>>,
+    /// Nothing is left to look at.
+    is_complete: bool,
+    /// A further match lies behind the page.
+    has_more: bool,
+}
+
+fn walk_side_by_side(
+    rows: &impl Read,
+    organization: Id<Organization>,
+    walks: &[(&'static Index<Build>, Key)],
+    limit: usize,
+    found: &mut Found,
+) -> Result<(), StoreError> {
+    let (mut place, mut agreed) = (None, 0);
+    for (index, key) in walks.iter().cycle().take(PATIENCE) {
+        let id = match place {
+            None => rows.next_id(organization, (index, key), found.behind, Order::NewestFirst)?,
+            Some(place) => rows.id_at_or_behind(organization, (index, key), place, Order::NewestFirst)?,
+        };
+        let Some(id) = id else {
+            found.is_complete = true;
+            return Ok(());
+        };
+        agreed = if place == Some(id) { agreed + 1 } else { 1 };
+        place = Some(id);
+        if agreed < walks.len() {
+            continue;
+        }
+        if found.items.len() == limit {
+            (found.is_complete, found.has_more) = (true, true);
+            return Ok(());
+        }
+        found.items.extend(rows.get(organization, id)?);
+        (found.behind, place, agreed) = (Some(id), None, 0);
+    }
+    Ok(())
+}
+
+fn merge_lanes(
+    rows: &impl Read,
+    organization: Id<Organization>,
+    filter: &BuildFilter,
+    limit: usize,
+    found: &mut Found,
+) -> Result<(), StoreError> {
     let lists = matching_lists(rows, organization, filter)?;
     let behind = |list: &Key, after| -> Result<Option<Id<Build>>, StoreError> {
         let index = if filter.status.is_some() { &BUILDS_BY_LANE_AND_STATUS } else { &BUILDS_BY_LANE };
@@ -87,17 +151,16 @@ pub fn page(
     };
     let mut ends = BinaryHeap::new();
     for (place, list) in lists.iter().enumerate() {
-        ends.extend(behind(list, after)?.map(|id| (id, place)));
+        ends.extend(behind(list, found.behind)?.map(|id| (id, place)));
     }
-    let mut items = Vec::with_capacity(limit);
-    while items.len() < limit
+    while found.items.len() < limit
         && let Some((id, place)) = ends.pop()
     {
-        items.extend(rows.get(organization, id)?);
+        found.items.extend(rows.get(organization, id)?);
         ends.extend(behind(&lists[place], Some(id))?.map(|id| (id, place)));
     }
-    let next = items.last().map(|build: &Build| build.id).filter(|_| !ends.is_empty());
-    Ok(Page { items, next })
+    found.has_more = !ends.is_empty();
+    Ok(())
 }
 
 /// The keys of the lists that a page is merged from.

@@ -45,8 +45,16 @@ impl Range {
     }
 
     /// Only what comes behind `row` in `order`.
-    fn behind(mut self, row: Vec<u8>, order: Order) -> Range {
-        let bound = Bound::Excluded(row);
+    fn behind(self, row: Vec<u8>, order: Order) -> Range {
+        self.beginning(Bound::Excluded(row), order)
+    }
+
+    /// Only `row` and what comes behind it in `order`.
+    fn at_or_behind(self, row: Vec<u8>, order: Order) -> Range {
+        self.beginning(Bound::Included(row), order)
+    }
+
+    fn beginning(mut self, bound: Bound<Vec<u8>>, order: Order) -> Range {
         match order {
             Order::OldestFirst => self.start = bound,
             Order::NewestFirst => self.end = bound,
@@ -225,6 +233,24 @@ pub trait Read: Rows + Sized {
         order: Order,
     ) -> Result<Option<Id<R>>, StoreError> {
         Ok(self.ids(index.name, &index.prefix(organization, key), after, order, 1)?.pop())
+    }
+
+    /// As [`Read::next_id`], `from` itself included.
+    fn id_at_or_behind<R: Record>(
+        &self,
+        organization: Id<Organization>,
+        (index, key): (&Index<R>, &Key),
+        from: Id<R>,
+        order: Order,
+    ) -> Result<Option<Id<R>>, StoreError> {
+        let prefix = index.prefix(organization, key);
+        let range = Range::of_prefix(&prefix).at_or_behind([prefix, from.as_bytes().to_vec()].concat(), order);
+        let mut id = None;
+        self.walk(index.name, &range, order, &mut |key, _| {
+            id = Some(id_at_the_end(index.name, key)?);
+            Ok(false)
+        })?;
+        Ok(id)
     }
 
     /// Visits an organization's records, oldest first: those with this key in an index, or all. False ends the walk.

@@ -91,3 +91,25 @@ async fn rows_that_come_and_go_between_pages_lose_and_repeat_nothing() {
     let seen: Vec<_> = two.items.iter().map(|build| build.id).collect();
     assert_eq!(seen, [ids[5], ids[4], ids[3], ids[2]]);
 }
+
+#[tokio::test]
+async fn rare_matches_among_many_near_misses_are_all_found() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (clock, store) = (Clock::default(), open(directory.path()));
+    let organization = clock.new_id();
+    // Every build misses one of the two conditions, in turn, but a few.
+    let builds: Vec<Build> = (0..2400)
+        .map(|number| {
+            let is_match = matches!(number, 3 | 4 | 1200 | 2380);
+            let (branch, status) = if number % 2 == 0 { ("main", Status::Complete) } else { ("dev", Status::Failed) };
+            let branch = if is_match { "main" } else { branch };
+            Build { status: if is_match { Status::Failed } else { status }, ..build(&clock, organization, "Win64", branch) }
+        })
+        .collect();
+    let expected: Vec<_> = [2380, 1200, 4, 3].map(|number: usize| builds[number].id).to_vec();
+    store.write(move |change| builds.iter().try_for_each(|build| change.put(build))).await.expect("written");
+    let filter = BuildFilter { status: Some(Status::Failed), branch: Some("main".into()), ..BuildFilter::default() };
+    for limit in [1, 2, 3, 4, 5, 25] {
+        assert_eq!(all_pages(&store, organization, &filter, limit), expected, "{limit}");
+    }
+}
