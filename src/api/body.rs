@@ -82,9 +82,14 @@ fn check_content_type(head: &Head) -> Result<()> {
 }
 
 /// The bytes of a body within the limits.
-async fn read(mut body: Incoming, head: &Head) -> Result<Bytes> {
+async fn read(body: Incoming, head: &Head) -> Result<Bytes> {
+    read_up_to(body, MAXIMUM_BODY, head).await
+}
+
+/// The bytes of a body of at most `maximum` bytes.
+pub(super) async fn read_up_to(mut body: Incoming, maximum: usize, head: &Head) -> Result<Bytes> {
     // Refused before `100 Continue` is sent: the client need not send what it announces.
-    if body.size_hint().lower() > MAXIMUM_BODY as u64 {
+    if body.size_hint().lower() > maximum as u64 {
         return Err(Problem::PayloadTooLarge.into());
     }
     let started = tokio::time::Instant::now();
@@ -101,7 +106,7 @@ async fn read(mut body: Incoming, head: &Head) -> Result<Bytes> {
             Ok(Some(Ok(frame))) => frame,
         };
         if let Some(data) = frame.data_ref() {
-            if bytes.len() + data.len() > MAXIMUM_BODY {
+            if bytes.len() + data.len() > maximum {
                 return Err(Problem::PayloadTooLarge.into());
             }
             bytes.extend_from_slice(data);

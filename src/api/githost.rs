@@ -8,13 +8,12 @@ use tokio_util::sync::CancellationToken;
 use super::auth::Caller;
 use super::error::{ApiError, Problem, Result};
 use crate::app::App;
-use crate::builds::connections::{self, ConnectionError};
+use crate::builds::connections::{self, ConnectionError, ServiceLog};
 use crate::model::Organization;
-use crate::model::log::LogStream;
 use crate::model::organization::GithostStatus;
 use crate::model::project::UprojectInfo;
 use crate::model::validation::{Invalid, InvalidCode};
-use crate::seams::{CallContext, LogSink, PluginBinding, Revision, SourceError, SourceProblem};
+use crate::seams::{CallContext, PluginBinding, Revision, SourceError, SourceProblem};
 use crate::store::Read;
 use crate::uproject::{self, DetectError};
 
@@ -142,15 +141,4 @@ pub(super) fn refusal(error: SourceError) -> ApiError {
         }
     }
     .because(error)
-}
-
-/// Where a plugin's lines go while the API asks: the service's own log.
-struct ServiceLog;
-
-impl LogSink for ServiceLog {
-    fn line(&self, _: LogStream, text: &str) {
-        tracing::debug!(target: "cookhouse::plugins", "{text}");
-    }
-    fn mask(&self, _: &str) {}
-    fn progress(&self, _: &str, _: u64, _: Option<u64>) {}
 }

@@ -13,19 +13,23 @@ use super::endpoint::{Call, Head, NoContent, Ok200, Resource};
 use super::error::{ApiError, Problem, Result};
 use super::githost::{self, Githost};
 use super::urls;
-use crate::builds::connections::{GITHOST_PLUGIN, githost_token_place};
+use crate::builds::connections::{GITHOST_PLUGIN, githost_token_place, githost_webhook_place};
 use crate::model::build_setting::{BUILD_TYPES, PLATFORMS, Supersede};
-use crate::model::organization::{DefaultProjectSettings, GithostConnection, GithostStatus, Installation, PLAN};
+use crate::model::organization::{DefaultProjectSettings, GithostConnection, GithostStatus, Installation, PLAN, WebhookSecrets};
+use crate::model::secret::Sealed;
 use crate::model::validation::InvalidCode;
 use crate::model::{Id, Organization, Secret, Timestamp};
 use crate::seams::{PluginBinding, SourceProblem};
 use crate::store::Read;
+use crate::vault::Vault;
 
 /// Where the public git host lives, for connections that name no other.
 const PUBLIC_API: &str = "https://api.github.com";
 const PUBLIC_GIT: &str = "https://github.com";
 /// What a server of one's own adds to its address for its API.
 const API_PATH: &str = "/api/v3";
+/// In bytes.
+const SHORTEST_WEBHOOK_SECRET: usize = 16;
 
 /// The whole resource.
 #[derive(Serialize)]
@@ -57,6 +61,7 @@ pub(super) struct GithostView {
     api_base_url: String,
     git_base_url: String,
     token_set: bool,
+    webhook_secret_set: bool,
     checked_at: Option<Timestamp>,
 }
 
@@ -69,6 +74,7 @@ impl GithostView {
             api_base_url: connection.map(|connection| connection.api_base_url.clone()).unwrap_or_default(),
             git_base_url: connection.map(|connection| connection.git_base_url.clone()).unwrap_or_default(),
             token_set: connection.is_some_and(|connection| connection.token.is_some()),
+            webhook_secret_set: connection.is_some_and(|connection| connection.webhook.current.is_some()),
             checked_at: connection.map(|connection| connection.checked_at),
         }
     }
@@ -198,6 +204,7 @@ pub(super) fn supersede(value: Value) -> std::result::Result<Supersede, Fault> {
 /// Body of PUT `/organizations/:id/integrations/githost`, with a token.
 pub(super) struct ConnectGithost {
     token: Secret,
+    webhook_secret: Change<Secret>,
     api_base_url: String,
     git_base_url: String,
 }
@@ -206,6 +213,7 @@ impl FromBody for ConnectGithost {
     async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
         let (mut fields, digest) = Fields::from_body(body, head).await?;
         let token = fields.required("token", token);
+        let webhook_secret = fields.change("webhookSecret", webhook_secret);
         let api = fields.change("apiBaseUrl", base_url).value();
         let git = fields.change("gitBaseUrl", base_url).value();
         if api.is_none() && git.is_some() && !fields.has_failed_on("apiBaseUrl") {
@@ -222,7 +230,7 @@ impl FromBody for ConnectGithost {
             }
         };
         let token = token.ok_or_else(|| ApiError::validation(Vec::new()))?;
-        Ok((ConnectGithost { token, api_base_url, git_base_url }, digest))
+        Ok((ConnectGithost { token, webhook_secret, api_base_url, git_base_url }, digest))
     }
 }
 
@@ -230,6 +238,13 @@ fn token(value: Value) -> std::result::Result<Secret, Fault> {
     let token = body::secret(1024)(value)?;
     let is_plain = !token.reveal().is_empty() && token.reveal().bytes().all(|byte| byte.is_ascii_graphic());
     if is_plain { Ok(token) } else { Err(Fault::invalid("must be visible ASCII without spaces")) }
+}
+
+/// Long enough that nobody finds it by trying.
+fn webhook_secret(value: Value) -> std::result::Result<Secret, Fault> {
+    let secret = body::secret(1024)(value)?;
+    let is_long = secret.reveal().len() >= SHORTEST_WEBHOOK_SECRET;
+    if is_long { Ok(secret) } else { Err(Fault::invalid(format!("must have at least {SHORTEST_WEBHOOK_SECRET} characters"))) }
 }
 
 fn base_url(value: Value) -> std::result::Result<String, Fault> {
@@ -243,7 +258,7 @@ fn base_url(value: Value) -> std::result::Result<String, Fault> {
 /// Connects the git host with a token: verified against the server before it is stored.
 pub(super) async fn connect_githost(call: Call<Id<Organization>, (), ConnectGithost>) -> Result<Ok200<GithostView>> {
     let (app, caller, head, id) = (call.app.clone(), call.caller, call.head, call.path);
-    let ConnectGithost { token, api_base_url, git_base_url } = call.body;
+    let ConnectGithost { token, webhook_secret, api_base_url, git_base_url } = call.body;
     app.store.read(|snapshot| find(snapshot, &caller, id))?;
     let binding = PluginBinding {
         plugin: GITHOST_PLUGIN.into(),
@@ -272,17 +287,21 @@ pub(super) async fn connect_githost(call: Call<Id<Organization>, (), ConnectGith
     })?;
     let account = described.account.filter(|account| is_plain_account(account)).unwrap_or_else(|| "token".to_owned());
     let now = app.clock.now();
-    let connection = GithostConnection {
+    let mut connection = GithostConnection {
         status: GithostStatus::Connected,
         api_base_url,
         git_base_url,
         token: Some(app.vault.seal(&githost_token_place(id), token.reveal()).map_err(ApiError::internal)?),
-        installations: vec![Installation { id: account.clone(), account, repository_selection: "all".into() }],
+        webhook: WebhookSecrets::default(),
+        installations: vec![Installation { id: account.clone(), account, repository_selection: "all".into(), suspended: false }],
         checked_at: now,
     };
+    let vault = app.vault.clone();
     let update = move |tx: &crate::store::Change| {
         let mut organization = find(tx, &caller, id)?;
         check_match(&head, organization.version)?;
+        let kept = organization.githost.take().map(|connection| connection.webhook).unwrap_or_default();
+        connection.webhook = webhook_secrets(&vault, id, kept, webhook_secret, now)?;
         let view = GithostView::new(Some(&connection));
         organization.githost = Some(connection);
         organization.updated_at = now;
@@ -291,6 +310,28 @@ pub(super) async fn connect_githost(call: Call<Id<Organization>, (), ConnectGith
         Ok::<_, ApiError>(Ok200(view))
     };
     app.store.write(update).await
+}
+
+/// Who reconnects without naming a secret keeps the one there is; the same secret again is no change.
+fn webhook_secrets(
+    vault: &Vault,
+    id: Id<Organization>,
+    kept: WebhookSecrets,
+    change: Change<Secret>,
+    now: Timestamp,
+) -> Result<WebhookSecrets> {
+    let place = githost_webhook_place(id);
+    match change {
+        Change::Absent => Ok(kept),
+        Change::Null => Ok(WebhookSecrets::default()),
+        Change::Value(new) => {
+            let is_known = |sealed: &Sealed| vault.open_sealed(&place, sealed).is_ok_and(|known| known == new);
+            if kept.current.as_ref().is_some_and(is_known) {
+                return Ok(kept);
+            }
+            Ok(kept.rotated(vault.seal(&place, new.reveal()).map_err(ApiError::internal)?, now))
+        }
+    }
 }
 
 /// An account becomes a part of paths.
@@ -310,6 +351,7 @@ pub(super) async fn disconnect_githost(call: Call<Id<Organization>>) -> Result<N
         let connection = connection.ok_or_else(|| ApiError::new(Problem::NotFound, "The organization is not connected to a git host."))?;
         connection.status = GithostStatus::Disconnected;
         connection.token = None;
+        connection.webhook = WebhookSecrets::default();
         organization.updated_at = now;
         organization.version += 1;
         tx.put(&organization)?;

@@ -10,7 +10,8 @@ use super::endpoint::{Access, Answer, Call, FromPath, Route, Who, route};
 use super::error::Result;
 use super::query::FromQuery;
 use super::{
-    build_logs, build_settings, builds, downloads, meta, metrics, organizations, platforms, projects, queue, repositories, sessions, tokens,
+    build_logs, build_settings, builds, downloads, hooks, meta, metrics, organizations, platforms, projects, queue, repositories, sessions,
+    tokens,
 };
 use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, ReadIntegrations, Trigger, Write};
 use Access::{Needs, Public};
@@ -75,6 +76,11 @@ pub fn routes() -> Vec<Route> {
         put   ("/organizations/{id}/integrations/gitghost", "connectGithost",       Needs(Administer),  "Connect the git host",                     organizations::connect_githost),
         delete("/organizations/{id}/integrations/githost",  "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost),
         delete("/organizations/{id}/integrations/gitghost", "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost),
+
+        post  ("/hooks/githost",                "receiveDelivery",  Public,             "Take a signed delivery of the git host",               hooks::receive),
+        get   ("/hooks/deliveries",             "listDeliveries",   Needs(Administer),  "List the git host's deliveries, newest first",         hooks::list),
+        post  ("/hooks/deliveries/{id}/replay", "replayDelivery",   Needs(Administer),  "Deal with a delivery once more",                       hooks::replay),
+
         get   ("/platforms",            "listPlatforms",    Needs(Read),            "What this host can build",                             platforms::list),
     ]
 }

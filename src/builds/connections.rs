@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use crate::model::log::LogStream;
 use crate::model::project::SourceLink;
 use crate::model::{BuildSetting, Id, Organization, Secret};
-use crate::seams::PluginBinding;
+use crate::seams::{LogSink, PluginBinding};
 use crate::vault::{Vault, VaultError};
 
 /// The plugin that reaches git hosts.
@@ -22,6 +23,11 @@ pub fn githost_token_place(organization: Id<Organization>) -> String {
     format!("organization/{organization}/githost/token")
 }
 
+/// The vault's place of what a git host's deliveries are signed with.
+pub fn githost_webhook_place(organization: Id<Organization>) -> String {
+    format!("organization/{organization}/githost/webhookSecret")
+}
+
 /// The vault's place of a setting's `uploadBuildAuthHeader`.
 pub fn upload_header_place(setting: Id<BuildSetting>) -> String {
     format!("build_setting/{setting}/uploadBuildAuthHeader")
@@ -30,6 +36,17 @@ pub fn upload_header_place(setting: Id<BuildSetting>) -> String {
 /// The vault's place of a deploy target's secret. A setting may name a plugin twice, so the entry's number counts.
 pub fn deploy_secret_place(setting: Id<BuildSetting>, entry: usize, name: &str) -> String {
     format!("build_setting/{setting}/deployTargets/{entry}/{name}")
+}
+
+/// Where a plugin's lines go while no build is concerned: the service's own log.
+pub struct ServiceLog;
+
+impl LogSink for ServiceLog {
+    fn line(&self, _: LogStream, text: &str) {
+        tracing::debug!(target: "cookhouse::plugins", "{text}");
+    }
+    fn mask(&self, _: &str) {}
+    fn progress(&self, _: &str, _: u64, _: Option<u64>) {}
 }
 
 /// Why a plugin cannot be called on somebody's behalf.

@@ -160,14 +160,13 @@ pub fn claim(tx: &Change, organization: Id<Organization>, id: Id<Build>, now: Ti
 }
 
 fn disconnected(project: &Project, organization: &Organization) -> Option<&'static str> {
-    match (&project.source, organization.githost.as_ref().map(|githost| githost.status)) {
-        (SourceLink::Streamvc { .. }, _) | (SourceLink::Githost { .. }, Some(GithostStatus::Connected)) => None,
-        (SourceLink::Githost { .. }, Some(GithostStatus::Suspended)) => {
+    let SourceLink::Githost { installation_id, .. } = &project.source else { return None };
+    match organization.githost.as_ref().map(|githost| githost.status_of(installation_id)) {
+        Some(GithostStatus::Connected) => None,
+        Some(GithostStatus::Suspended) => {
             Some("The git host has suspended the connection. An administrator has to resume it there, or connect again.")
         }
-        (SourceLink::Githost { .. }, Some(GithostStatus::Disconnected) | None) => {
-            Some("The git host is disconnected. An administrator has to connect it again.")
-        }
+        Some(GithostStatus::Disconnected) | None => Some("The git host is disconnected. An administrator has to connect it again."),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The life of a build.
 //!
 //! ```text
-//! request ─ (push ─ tick)
+//! request ─ push (`inbound`) ─ tick
 //!    └─ trigger     one write: the build is pending, what it makes needless is superseded
 //!         └─ queue  woken by a hint; reads the index of pending builds, so a lost hint only delays
 //!              └─ run
@@ -33,6 +33,7 @@ pub mod diagnostics;
 pub mod engines;
 pub mod executor;
 mod heads;
+pub mod inbound;
 pub mod lifecycle;
 pub mod logs;
 mod notes;
@@ -128,9 +129,10 @@ struct Inner {
     settings: Settings,
     parts: Parts,
     running: Mutex<HashMap<Id<Build>, Running>>,
-    /// Hints; see `queue` and `deploy`.
+    /// Hints; see `queue`, `deploy` and `inbound`.
     queue: Notify,
     deploys: Notify,
+    deliveries: Notify,
     /// Set while builds are being started.
     runtime: Mutex<Option<tokio::runtime::Handle>>,
     /// Nothing is started any more until the service ends, or somebody thinks better of it.
@@ -215,8 +217,9 @@ impl Builds {
     /// The handle; nothing runs yet.
     pub fn new(settings: Settings, parts: Parts) -> Builds {
         let running = Mutex::new(HashMap::new());
-        let (queue, deploys) = (Notify::new(), Notify::new());
-        Builds(Arc::new(Inner { settings, parts, running, queue, deploys, runtime: Mutex::new(None), is_draining: AtomicBool::new(false) }))
+        let (queue, deploys, deliveries) = (Notify::new(), Notify::new(), Notify::new());
+        let is_draining = AtomicBool::new(false);
+        Builds(Arc::new(Inner { settings, parts, running, queue, deploys, deliveries, runtime: Mutex::new(None), is_draining }))
     }
 
     /// Makes a pending build; it is on disk when this returns.

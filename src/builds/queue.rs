@@ -30,11 +30,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const STORAGE_FULL: &str = "storage_full";
 
 impl Builds {
-    /// Runs builds and deploys until `stop`; then starts nothing more, gives what runs the configured grace, ends the
-    /// rest, and returns when all of it is recorded.
+    /// Runs builds, deploys and what git hosts tell until `stop`; then starts nothing more, gives what runs the configured
+    /// grace, ends the rest, and returns when all of it is recorded.
     pub async fn run(&self, stop: CancellationToken) {
         *self.0.runtime() = Some(Handle::current());
-        tokio::join!(self.run_queue(&stop), self.run_deploys(&stop));
+        tokio::join!(self.run_queue(&stop), self.run_deploys(&stop), self.run_deliveries(&stop), self.run_reconciliation(&stop));
     }
 
     /// Whether builds are being started: [`Builds::run`] runs and was not asked to stop.

@@ -3,6 +3,7 @@
 pub mod artifact;
 pub mod build;
 pub mod build_setting;
+pub mod delivery;
 pub mod deploy;
 pub mod event;
 pub mod histogram;
@@ -28,6 +29,7 @@ pub mod validation;
 pub use artifact::Artifact;
 pub use build::{Build, Status, TriggeredBy};
 pub use build_setting::BuildSetting;
+pub use delivery::Delivery;
 pub use event::Event;
 pub use id::Id;
 pub use lane::Lane;

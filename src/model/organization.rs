@@ -1,5 +1,7 @@
 //! An organization, its defaults and its connections (decisions 5).
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::build_setting::Supersede;
@@ -73,10 +75,43 @@ pub struct GithostConnection {
     pub git_base_url: String,
     /// Token mode: the access token.
     pub token: Option<Sealed>,
+    /// What the git host signs its deliveries with.
+    #[serde(default)]
+    pub webhook: WebhookSecrets,
     /// What the connection reaches.
     pub installations: Vec<Installation>,
     /// When the credentials were last seen to work.
     pub checked_at: Timestamp,
+}
+
+/// What deliveries of a git host are signed with. For a day after a change both secrets are taken, so that none is lost
+/// between changing it here and there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebhookSecrets {
+    /// The one that counts; none: nothing is taken.
+    pub current: Option<Sealed>,
+    /// The one before.
+    pub former: Option<Sealed>,
+    /// Until when the one before is taken, too.
+    pub former_until: Option<Timestamp>,
+}
+
+impl WebhookSecrets {
+    /// How long the former secret is taken after a change.
+    pub const OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// Those that count at this time.
+    pub fn valid(&self, now: Timestamp) -> impl Iterator<Item = &Sealed> {
+        let former = self.former.as_ref().filter(|_| self.former_until.is_some_and(|until| now < until));
+        self.current.iter().chain(former)
+    }
+
+    /// With another secret, at this time.
+    pub fn rotated(self, new: Sealed, now: Timestamp) -> Self {
+        let former_until = self.current.is_some().then(|| now.plus(Self::OVERLAP));
+        WebhookSecrets { current: Some(new), former: self.current, former_until }
+    }
 }
 
 /// Whether builds can reach the git host.
@@ -101,4 +136,27 @@ pub struct Installation {
     pub account: String,
     /// `all` or `selected`.
     pub repository_selection: String,
+    /// The git host lets it reach nothing for now.
+    #[serde(default)]
+    pub suspended: bool,
+}
+
+impl GithostConnection {
+    /// What its installations make of a connection that has credentials.
+    pub fn status_by_installations(&self) -> GithostStatus {
+        match self.installations.as_slice() {
+            [] => GithostStatus::Disconnected,
+            all if all.iter().all(|installation| installation.suspended) => GithostStatus::Suspended,
+            _ => GithostStatus::Connected,
+        }
+    }
+
+    /// Whether builds of an installation's repositories can be synced.
+    pub fn status_of(&self, installation_id: &str) -> GithostStatus {
+        let found = self.installations.iter().find(|installation| installation.id == installation_id);
+        match (self.status, found) {
+            (GithostStatus::Connected, Some(installation)) if installation.suspended => GithostStatus::Suspended,
+            (status, _) => status,
+        }
+    }
 }

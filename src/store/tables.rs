@@ -5,10 +5,13 @@ use super::read::{Read, Rows};
 use super::record::{Index, Record};
 use super::{Change, Snapshot, StoreError, announce, census};
 use crate::model::build_setting::Trigger;
+use crate::model::delivery::{DeliveryBody, TrackedHead};
 use crate::model::idempotency::RememberedAnswer;
 use crate::model::queue::{ProjectTurn, QueuePause};
 use crate::model::user::Session;
-use crate::model::{ApiToken, Build, BuildSetting, Event, Id, Lane, Organization, Project, ScheduleSlot, Status, User};
+use crate::model::{
+    ApiToken, Build, BuildSetting, Delivery, Event, Id, Lane, Organization, Project, ScheduleSlot, Status, TriggeredBy, User,
+};
 
 /// Where the schema's number is kept.
 pub(super) const META: &str = "meta";
@@ -70,7 +73,10 @@ tables!(
     Event,
     ScheduleSlot,
     QueuePause,
-    ProjectTurn
+    ProjectTurn,
+    Delivery,
+    DeliveryBody,
+    TrackedHead
 );
 
 record!(Organization, "organizations", id, [ORGANIZATIONS_ALL]);
@@ -97,7 +103,8 @@ record!(
         BUILDS_PENDING_BY_PROJECT,
         BUILDS_RUNNING,
         BUILDS_TO_DEPLOY,
-        BUILDS_WITH_ARTIFACT
+        BUILDS_WITH_ARTIFACT,
+        BUILDS_BY_PUSH
     ],
     accompanied by lane_census_and_announcements
 );
@@ -109,6 +116,9 @@ record!(ProjectTurn, "project_turns", organization_id, []);
 record!(ScheduleSlot, "schedule_slots", organization_id, [SCHEDULE_SLOTS_BY_SETTING, SCHEDULE_SLOTS_ALL]);
 
 record!(Event, "events", organization_id, [EVENTS_BY_BUILD]);
+record!(Delivery, "deliveries", organization_id, [DELIVERIES_BY_NAME, DELIVERIES_WAITING]);
+record!(DeliveryBody, "delivery_bodies", organization_id, []);
+record!(TrackedHead, "tracked_heads", organization_id, []);
 
 /// Every organization of the host.
 pub const ORGANIZATIONS_ALL: Index<Organization> = Index::host("organizations_all", |_| Some(Key::all()));
@@ -190,9 +200,25 @@ pub const BUILDS_TO_DEPLOY: Index<Build> = Index::host("builds_to_deploy", |buil
     (build.status == Status::Complete && matches!(build.auto_deploy_status, Some(Pending | InProgress))).then(Key::all)
 });
 
+/// A push builds a commit once for each setting.
+pub const BUILDS_BY_PUSH: Index<Build> = Index::new("builds_by_push", |build| match &build.triggered_by {
+    TriggeredBy::Push(commit) => Some(Key::of_id(build.build_setting_id).and_text(commit)),
+    _ => None,
+});
+/// The git host's own name of a delivery: the same one again is known.
+pub const DELIVERIES_BY_NAME: Index<Delivery> = Index::new("deliveries_by_name", |delivery| Some(Key::of_text(&delivery.delivery_id)));
+/// Deliveries of the whole host that nobody dealt with yet, oldest first.
+pub const DELIVERIES_WAITING: Index<Delivery> =
+    Index::host("deliveries_waiting", |delivery| delivery.processed_at.is_none().then(Key::all));
+
 /// The key of [`PROJECTS_BY_SOURCE`]. Hosts do not tell repositories apart by case.
 pub fn project_source_key(kind: &str, repo_link: &str, uproject_path: &str) -> Key {
-    Key::of_text(kind).and_text(&repo_link.to_lowercase()).and_text(uproject_path)
+    project_source_prefix(kind, repo_link).and_text(uproject_path)
+}
+
+/// The beginning of that key: every project of a codebase.
+pub fn project_source_prefix(kind: &str, repo_link: &str) -> Key {
+    Key::of_text(kind).and_text(&repo_link.to_lowercase())
 }
 
 fn lane_census_and_announcements(change: &Change, old: Option<&Build>, new: Option<&Build>) -> Result<(), StoreError> {

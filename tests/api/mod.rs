@@ -8,6 +8,7 @@ mod conversation;
 mod downloads;
 mod every_route;
 mod githost_proxy;
+mod hooks;
 mod hostile;
 mod isolation;
 mod limits;

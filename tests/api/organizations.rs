@@ -95,7 +95,10 @@ async fn the_git_host_is_verified_before_it_is_stored() {
 
     let connection = put(json!({"token": GOOD_TOKEN, "apiBaseUrl": "https://git.example/api/v3/"})).await.expect(200).json();
     assert_eq!((&connection["status"], &connection["gitBaseUrl"]), (&json!("connected"), &json!("https://git.example")));
-    assert_eq!(connection["installations"], json!([{"id": "studio", "account": "studio", "repositorySelection": "all"}]));
+    assert_eq!(
+        connection["installations"],
+        json!([{"id": "studio", "account": "studio", "repositorySelection": "all", "suspended": false}])
+    );
     assert!(!connection.to_string().contains(GOOD_TOKEN));
     assert!(!format!("{:?}", organization(&server)).contains(GOOD_TOKEN));
     // A worse token does not take the place of a good one.

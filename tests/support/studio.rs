@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cookhouse::clock::Clock;
 use cookhouse::model::build_setting::{Supersede, Trigger};
-use cookhouse::model::organization::{DefaultProjectSettings, GithostConnection, GithostStatus};
+use cookhouse::model::organization::{DefaultProjectSettings, GithostConnection, GithostStatus, WebhookSecrets};
 use cookhouse::model::project::SourceLink;
 use cookhouse::model::{Build, BuildSetting, Id, Organization, Project, Timestamp, TriggeredBy};
 use cookhouse::store::{Settings, Store};
@@ -40,6 +40,7 @@ pub(crate) fn records(clock: &Clock, kind: Kind) -> Records {
             api_base_url: "https://git.studio.test/api/v3".into(),
             git_base_url: "https://git.studio.test".into(),
             token: None,
+            webhook: WebhookSecrets::default(),
             installations: Vec::new(),
             checked_at: now,
         }),
