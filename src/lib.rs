@@ -9,7 +9,8 @@
 //!    app                             the handles a handler may use
 //! 2  schedules                       builds that the clock starts
 //!    builds                          the life of a build
-//!    people                          accounts, sessions, tokens
+//!    people                          accounts, sessions, tokens, members
+//!    keys                            the master key and what is sealed with it, changed in step
 //! 1  store · artifacts · plugins · outbound · vault    one outside thing each
 //! 0  model · seams · clock · platform · uproject       words, rules, traits, the operating system
 //! ```
@@ -28,6 +29,7 @@
 //! - A file is finished, synced and renamed before the record that names it exists; it is deleted after
 //!   the record that names it is gone.
 //! - Every read and write of a resource names the caller's organization: another organization's id is not found.
+//! - What a request changes is recorded in the audit log by the store, in the transaction that changes it.
 //! - No access has a default: a route without a decision does not compile, a plugin without a grant reaches nothing.
 //!
 //! # A request
@@ -53,6 +55,7 @@ pub mod clock;
 pub mod config;
 pub mod control;
 pub mod demo;
+pub mod keys;
 pub mod model;
 pub mod outbound;
 pub mod people;

@@ -11,6 +11,7 @@ mod demo;
 #[cfg(unix)]
 mod engine;
 mod guests;
+mod keys;
 #[cfg(unix)]
 mod kill;
 mod logs;

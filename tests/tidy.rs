@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: &[&[&str]] = &[
     &["model", "seams", "clock", "platform", "uproject"],
     &["store", "artifacts", "plugins", "outbound", "vault"],
-    &["builds", "people", "schedules"],
+    &["builds", "people", "schedules", "keys"],
     &["app"],
     &["api"],
     &["appliance", "config", "control"],

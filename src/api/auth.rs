@@ -8,6 +8,7 @@ use hyper::header::{self, HeaderMap};
 use super::endpoint::{Access, Head};
 use super::error::{ApiError, Problem, Result};
 use crate::app::App;
+use crate::model::audit::Actor;
 use crate::model::permission::{Permission, Scope};
 use crate::model::{ApiToken, Build, BuildSetting, Id, Organization, Project, TriggeredBy, User};
 use crate::people::{Bearer, PeopleError, Principal, Reach};
@@ -54,6 +55,15 @@ impl Caller {
         match self.token() {
             None => TriggeredBy::User(self.principal.user.id),
             Some(token) => TriggeredBy::ApiToken(token.id),
+        }
+    }
+
+    /// Who the audit log says it was.
+    pub fn actor(&self) -> Actor {
+        let user_id = self.principal.user.id;
+        match self.token() {
+            None => Actor::User { user_id },
+            Some(token) => Actor::Token { user_id, token_id: token.id },
         }
     }
 
@@ -115,6 +125,14 @@ impl Caller {
         self.project_limit().is_some() || self.setting_limit().is_some()
     }
 
+    /// Refuses a token that is limited to projects or settings: it administers nothing above them.
+    pub fn check_unlimited(&self) -> Result<()> {
+        match self.is_limited() {
+            true => Err(ApiError::new(Problem::InsufficientScope, "A token that is limited to projects or settings does not reach this.")),
+            false => Ok(()),
+        }
+    }
+
     /// Whether the caller may see a build: a token with nothing but `trigger` sees only those that it started.
     pub fn may_see(&self, build: &Build) -> bool {
         let started_it = build.triggered_by == self.cause();
@@ -127,41 +145,39 @@ fn has_scope(token: &ApiToken, wanted: Scope) -> bool {
     token.scopes.iter().any(|scope| scope.includes(wanted))
 }
 
-/// Identifies the caller of a row that needs one.
+/// Identifies the caller of a row that needs one. What the caller may do is another question: see [`permit`].
 pub(super) fn identify(app: &App, access: Access, head: &Head) -> Result<Option<Caller>> {
-    match access {
-        Access::Public => Ok(None),
-        Access::Needs(_) => caller(app, head).map(Some),
+    if access == Access::Public {
+        return Ok(None);
     }
+    let (Shown::Header(bearer) | Shown::Cookie(bearer)) = shown(head)?;
+    let principal = app.people.identify(bearer).map_err(refusal)?;
+    Ok(Some(Caller { principal: Arc::new(principal) }))
 }
 
-/// Checks the caller's permission. Fails closed where there is none.
-pub(super) fn permit(caller: Option<&Caller>, access: Access) -> Result<()> {
-    match (access, caller) {
-        (Access::Public, _) => Ok(()),
-        (Access::Needs(permission), Some(caller)) => caller.check(permission),
-        (Access::Needs(_), None) => Err(Problem::Unauthenticated.into()),
+/// Refuses a caller who may not use a row. Fails closed where there is none.
+pub(super) fn permit(caller: Option<&Caller>, access: Access, head: &Head) -> Result<()> {
+    let Access::Needs(permission) = access else { return Ok(()) };
+    let caller = caller.ok_or(Problem::Unauthenticated)?;
+    if matches!(shown(head)?, Shown::Cookie(_)) && !is_safe(&head.method) {
+        check_same_origin(head)?;
     }
+    caller.check(permission)
 }
 
-fn caller(app: &App, head: &Head) -> Result<Caller> {
+/// What a request shows of its sender.
+enum Shown<'a> {
+    Header(&'a str),
+    Cookie(&'a str),
+}
+
+fn shown(head: &Head) -> Result<Shown<'_>> {
     let mut headers = head.headers.get_all(header::AUTHORIZATION).iter();
-    let principal = match (headers.next(), headers.next()) {
-        (Some(_), Some(_)) => return Err(ApiError::new(Problem::Unauthenticated, "Send one Authorization header.")),
-        (Some(value), None) => {
-            let bearer = value.to_str().ok().and_then(bearer_of).ok_or(Problem::Unauthenticated)?;
-            app.people.identify(bearer)
-        }
-        (None, _) => {
-            let cookie = session_cookie(&head.headers).ok_or(Problem::Unauthenticated)?;
-            let principal = app.people.identify(cookie);
-            if principal.is_ok() && !is_safe(&head.method) {
-                check_same_origin(head)?;
-            }
-            principal
-        }
-    };
-    Ok(Caller { principal: Arc::new(principal.map_err(refusal)?) })
+    match (headers.next(), headers.next()) {
+        (Some(_), Some(_)) => Err(ApiError::new(Problem::Unauthenticated, "Send one Authorization header.")),
+        (Some(value), None) => Ok(Shown::Header(value.to_str().ok().and_then(bearer_of).ok_or(Problem::Unauthenticated)?)),
+        (None, _) => Ok(Shown::Cookie(session_cookie(&head.headers).ok_or(Problem::Unauthenticated)?)),
+    }
 }
 
 /// The text behind `Bearer `, in any case.
@@ -209,6 +225,8 @@ fn refusal(error: PeopleError) -> ApiError {
         | PeopleError::Organization(_)
         | PeopleError::AlreadySetUp
         | PeopleError::Invalid { .. }
+        | PeopleError::NoSuchMember
+        | PeopleError::LastAdmin
         | PeopleError::NoSuchToken
         | PeopleError::Hash(_)
         | PeopleError::File(_) => Problem::Unauthenticated.into(),

@@ -339,7 +339,8 @@ fn extra_argument(value: Value) -> std::result::Result<String, Fault> {
     Ok(argument)
 }
 
-fn stream_path(value: Value) -> std::result::Result<String, Fault> {
+/// A stream: `//depot/stream`.
+pub(super) fn stream_path(value: Value) -> std::result::Result<String, Fault> {
     let path = body::text(LONGEST_STREAM)(value)?;
     // `#`, `@`, `%`, `*` and `...` mean something to the server's tools.
     let parts = path.strip_prefix("//").map(|rest| rest.split('/').collect::<Vec<_>>()).unwrap_or_default();

@@ -96,6 +96,8 @@ pub struct Route {
     pub produces: Produces,
     /// Takes an `Idempotency-Key`.
     pub is_idempotent: bool,
+    /// What it changes is recorded in the audit log.
+    pub is_recorded: bool,
     /// What its requests are counted as.
     pub counted: Counted,
     /// It will go; every answer says so.
@@ -106,6 +108,20 @@ pub struct Route {
 pub(super) type Handler = Box<dyn Fn(RawCall) -> BoxFuture<'static, Result<Response<Body>>> + Send + Sync>;
 
 impl Route {
+    /// Whether the row changes something: such requests are recorded in the audit log, refused ones too.
+    pub fn changes(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    /// The resources that a request's path names: kind and id, in the audit log's words.
+    pub(super) fn ids<'a>(&self, parameters: &'a [String]) -> Vec<(&'static str, &'a str)> {
+        let segments: Vec<&'static str> = self.path.split('/').collect();
+        let places = segments.windows(2).filter(|pair| pair[1].starts_with('{'));
+        let named = places.zip(parameters).map(|(pair, id)| (kind_of(pair[0]), id.as_str()));
+        // What is no id is not kept: a stranger may have put anything there.
+        named.filter(|(_, id)| id.parse::<Id<()>>().is_ok()).collect()
+    }
+
     /// The row answers with something else than JSON.
     pub fn not_json(mut self) -> Self {
         self.produces = Produces::Other;
@@ -130,6 +146,13 @@ impl Route {
         self
     }
 
+    /// The row takes what machines tell of themselves, which is recorded elsewhere: the audit log is about people. Refused
+    /// requests are in it all the same.
+    pub fn unrecorded(mut self) -> Self {
+        self.is_recorded = false;
+        self
+    }
+
     /// The row will go.
     pub fn deprecated(mut self, deprecation: Deprecation) -> Self {
         self.deprecation = Some(deprecation);
@@ -141,6 +164,20 @@ impl Route {
     pub fn creates(mut self) -> Self {
         self.is_idempotent = true;
         self
+    }
+}
+
+/// What the audit log calls the resources of a path's segment.
+fn kind_of(segment: &'static str) -> &'static str {
+    match segment {
+        "projects" => "project",
+        "build-settings" => "buildSetting",
+        "builds" => "build",
+        "organizations" => "organization",
+        "members" => "user",
+        "tokens" => "token",
+        "deliveries" => "delivery",
+        other => other,
     }
 }
 
@@ -190,6 +227,7 @@ where
         summary,
         produces: Produces::Json,
         is_idempotent: false,
+        is_recorded: true,
         counted: Counted::Requests,
         deprecation: None,
         handler,

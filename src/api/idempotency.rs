@@ -14,6 +14,7 @@ use super::endpoint::{Answer, Body, Created, Head};
 use super::error::{ApiError, Problem, Result};
 use crate::app::App;
 use crate::model::idempotency::RememberedAnswer;
+use crate::model::places::remembered_answer;
 use crate::model::validation::InvalidCode;
 use crate::model::{Id, Organization, Timestamp};
 use crate::store::key::Key;
@@ -98,7 +99,7 @@ impl Idempotency {
             organization_id: first.organization,
             key_hash: first.key_hash.clone(),
             request_hash: first.request_hash.clone(),
-            answer: first.app.vault.seal(&place(id), &text).map_err(ApiError::internal)?,
+            answer: first.app.vault.seal(&remembered_answer(id), &text).map_err(ApiError::internal)?,
             created_at: now,
         })?;
         Ok(())
@@ -116,7 +117,7 @@ impl First {
     }
 
     fn replay(&self, answer: &RememberedAnswer, head: &Head) -> Result<Response<Body>> {
-        let text = self.app.vault.open_sealed(&place(answer.id), &answer.answer).map_err(ApiError::internal)?;
+        let text = self.app.vault.open_sealed(&remembered_answer(answer.id), &answer.answer).map_err(ApiError::internal)?;
         let kept: Kept = serde_json::from_str(text.reveal()).map_err(ApiError::internal)?;
         let created = Created { location: kept.location, etag: kept.etag, body: kept.body.into_bytes() };
         let mut response = created.into_response(head)?;
@@ -145,10 +146,6 @@ fn is_key(key: &HeaderValue) -> bool {
 
 fn is_over(answer: &RememberedAnswer, now: Timestamp) -> bool {
     answer.created_at.plus(LIFETIME) <= now
-}
-
-fn place(id: Id<RememberedAnswer>) -> String {
-    format!("remembered_answer/{id}")
 }
 
 fn hash(parts: &[&[u8]]) -> String {

@@ -11,6 +11,7 @@
 //! wrong is an [`ApiError`], which becomes the one envelope in one place.
 
 mod activity;
+mod audit;
 pub mod auth;
 pub mod body;
 mod build_logs;
@@ -28,6 +29,8 @@ pub mod error;
 mod githost;
 pub mod hooks;
 mod idempotency;
+mod integration_settings;
+mod members;
 mod meta;
 mod metrics;
 mod organizations;
@@ -39,11 +42,13 @@ pub mod query;
 mod queue;
 mod range;
 mod rate_limits;
+mod refusals;
 mod repositories;
 pub mod router;
 pub mod routes;
 pub mod server;
 mod sessions;
+mod streamvc_projects;
 mod strict_json;
 pub mod tls;
 mod tokens;

@@ -12,10 +12,13 @@ use super::conditional::check_match;
 use super::endpoint::{Call, Head, NoContent, Ok200, Resource};
 use super::error::{ApiError, Problem, Result};
 use super::githost::{self, Githost};
+use super::integration_settings::{IntegrationSettingsView, SettingsChange};
 use super::urls;
 use crate::builds::connections::{GITHOST_PLUGIN, githost_token_place, githost_webhook_place};
 use crate::model::build_setting::{BUILD_TYPES, PLATFORMS, Supersede};
-use crate::model::organization::{DefaultProjectSettings, GithostConnection, GithostStatus, Installation, PLAN, WebhookSecrets};
+use crate::model::organization::{
+    DefaultProjectSettings, GithostConnection, GithostStatus, Installation, PLAN, StreamvcConnection, WebhookSecrets,
+};
 use crate::model::secret::Sealed;
 use crate::model::validation::InvalidCode;
 use crate::model::{Id, Organization, Secret, Timestamp};
@@ -40,6 +43,7 @@ pub(super) struct OrganizationView {
     slug: String,
     plan: &'static str,
     default_project_settings: DefaultProjectSettings,
+    integration_settings: IntegrationSettingsView,
     integrations: Integrations,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -48,8 +52,30 @@ pub(super) struct OrganizationView {
 #[derive(Serialize)]
 struct Integrations {
     githost: GithostView,
-    /// Not built yet into a connection: null is what an organization without one shows.
-    streamvc: Option<()>,
+    streamvc: Option<StreamvcView>,
+}
+
+/// The version-control server's connection, without its secret.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StreamvcView {
+    server_url: String,
+    user_name: String,
+    ticket_set: bool,
+    checked_at: Timestamp,
+    server_version: String,
+}
+
+impl StreamvcView {
+    fn new(connection: &StreamvcConnection) -> Self {
+        StreamvcView {
+            server_url: connection.server_url.clone(),
+            user_name: connection.user_name.clone(),
+            ticket_set: connection.ticket.is_some(),
+            checked_at: connection.checked_at,
+            server_version: connection.server_version.clone(),
+        }
+    }
 }
 
 /// The git host's connection, without its secret.
@@ -87,7 +113,11 @@ fn resource(organization: &Organization) -> Resource<OrganizationView> {
         slug: organization.slug.clone(),
         plan: PLAN,
         default_project_settings: organization.default_project_settings.clone(),
-        integrations: Integrations { githost: GithostView::new(organization.githost.as_ref()), streamvc: None },
+        integration_settings: IntegrationSettingsView::new(&organization.integration_settings),
+        integrations: Integrations {
+            githost: GithostView::new(organization.githost.as_ref()),
+            streamvc: organization.streamvc.as_ref().map(StreamvcView::new),
+        },
         created_at: organization.created_at,
         updated_at: organization.updated_at,
     };
@@ -107,36 +137,42 @@ pub(super) async fn show(call: Call<Id<Organization>>) -> Result<Resource<Organi
     call.app.store.read(|snapshot| find(snapshot, &call.caller, call.path).map(|organization| resource(&organization)))
 }
 
-/// Changes name and defaults.
+/// Changes name, defaults and where notifications go.
 pub(super) async fn change(call: Call<Id<Organization>, (), Fields>) -> Result<Resource<OrganizationView>> {
-    let (caller, head, id, mut fields) = (call.caller, call.head, call.path, call.body);
-    call.app.store.read(|snapshot| find(snapshot, &caller, id))?;
+    call.caller.check_unlimited()?;
+    let (app, caller, head, id, mut fields) = (call.app.clone(), call.caller, call.head, call.path, call.body);
+    app.store.read(|snapshot| find(snapshot, &caller, id))?;
     let name = fields.optional("name", body::name(80));
     let defaults = match fields.nested("defaultProjectSettings") {
         Change::Absent => None,
         Change::Null => Some(DefaultsChange::to_the_beginning()),
         Change::Value(mut nested) => {
-            let change = DefaultsChange::read(&mut nested, &call.app.settings.extra_platforms, &labels(&call.app).await?);
+            let change = DefaultsChange::read(&mut nested, &app.settings.extra_platforms, &labels(&app).await?);
             fields.absorb(nested);
             Some(change)
         }
     };
+    let settings = SettingsChange::read(&mut fields);
     fields.read_only(&["id", "slug", "plan", "integrations", "createdAt", "updatedAt"]);
-    fields.finish()?;
-    let now = call.app.clock.now();
-    let update = move |tx: &crate::store::Change| {
-        let mut organization = find(tx, &caller, id)?;
-        check_match(&head, organization.version)?;
-        organization.name = name.unwrap_or(organization.name);
-        if let Some(defaults) = defaults {
-            defaults.apply(&mut organization.default_project_settings);
+    let now = app.clock.now();
+    let update = {
+        let app = app.clone();
+        move |tx: &crate::store::Change| {
+            let mut organization = find(tx, &caller, id)?;
+            check_match(&head, organization.version)?;
+            organization.name = name.unwrap_or(organization.name);
+            if let Some(defaults) = defaults {
+                defaults.apply(&mut organization.default_project_settings);
+            }
+            settings.apply(&mut fields, &mut organization.integration_settings, &app, id)?;
+            fields.finish()?;
+            organization.updated_at = now;
+            organization.version += 1;
+            tx.put(&organization)?;
+            Ok::<_, ApiError>(resource(&organization))
         }
-        organization.updated_at = now;
-        organization.version += 1;
-        tx.put(&organization)?;
-        Ok::<_, ApiError>(resource(&organization))
     };
-    call.app.store.write(update).await
+    app.store.write(update).await
 }
 
 /// `null` brings a default back to what a new organization has.

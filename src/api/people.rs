@@ -23,7 +23,8 @@ impl From<PeopleError> for ApiError {
             PeopleError::Busy => ApiError::new(Problem::RateLimited, "Many people are signing in; try again in a moment.").retry_after(1),
             PeopleError::EmailTaken => ApiError::field("email", InvalidCode::NotAllowed, error.to_string()),
             PeopleError::Invalid { field, reason } => ApiError::field(field, InvalidCode::InvalidValue, reason),
-            PeopleError::AlreadySetUp | PeopleError::NoSuchToken => Problem::NotFound.into(),
+            PeopleError::AlreadySetUp | PeopleError::NoSuchMember | PeopleError::NoSuchToken => Problem::NotFound.into(),
+            PeopleError::LastAdmin => Problem::LastAdmin.into(),
             PeopleError::NoSuchUser(_) | PeopleError::Organization(_) | PeopleError::Hash(_) | PeopleError::File(_) => {
                 ApiError::internal(error)
             }

@@ -20,7 +20,7 @@ use crate::model::{BuildSetting, Id, Project, Status, Timestamp};
 use crate::store::key::Key;
 use crate::store::{Order, Read, StoreError, tables};
 
-const LONGEST_NAME: usize = 100;
+pub(super) const LONGEST_NAME: usize = 100;
 const LONGEST_DESCRIPTION: usize = 4000;
 const LONGEST_PATH: usize = 512;
 /// Settings of one project.
@@ -71,7 +71,7 @@ impl Summary {
 }
 
 impl Detail {
-    fn new(project: &Project, settings: &[BuildSetting]) -> Self {
+    pub(super) fn new(project: &Project, settings: &[BuildSetting]) -> Self {
         let (installation_id, default_branch, depot, stream_path) = match project.source.clone() {
             SourceLink::Githost { installation_id, default_branch, .. } => (Some(installation_id), Some(default_branch), None, None),
             SourceLink::Streamvc { depot, stream_path } => (None, None, Some(depot), Some(stream_path)),

@@ -117,6 +117,11 @@ impl Query {
         }
     }
 
+    /// Notes a failure of a parameter.
+    pub fn refuse(&mut self, name: &str, code: InvalidCode, message: impl Into<String>) {
+        self.invalid.push(Invalid::new(name, code, message));
+    }
+
     /// Fails with everything that was wrong.
     pub fn finish(self) -> Result<()> {
         if self.invalid.is_empty() { Ok(()) } else { Err(ApiError::validation(self.invalid)) }

@@ -19,9 +19,11 @@ use super::endpoint::{self, Body, Deprecation, Head, Produces, RawCall, Route};
 use super::error::{ApiError, Problem, Result};
 use super::query::Pairs;
 use super::rate_limits::{self, Counted, RateLimiter, Standing};
+use super::refusals::Refusals;
 use crate::app::App;
 use crate::model::network::Network;
 use crate::model::validation::InvalidCode;
+use crate::store::audit::{self, Origin};
 
 /// More headers than any client of ours sends; hyper's own bounds lie above, so that these get the envelope.
 const MAXIMUM_HEADERS: usize = 96;
@@ -47,6 +49,7 @@ pub struct Router {
     app: Arc<App>,
     limiter: RateLimiter,
     paths: matchit::Router<BTreeMap<&'static str, Route>>,
+    refusals: Refusals,
 }
 
 impl Router {
@@ -62,7 +65,7 @@ impl Router {
             paths.insert(path, methods)?;
         }
         let limiter = RateLimiter::new(app.settings.rate_limits.clone());
-        Ok(Router { app, limiter, paths })
+        Ok(Router { app, limiter, paths, refusals: Refusals::default() })
     }
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
@@ -146,25 +149,52 @@ impl Router {
         let Client { address: peer, is_local } = client;
         let head = Head { method: parts.method, path, headers: parts.headers, request_id, peer, is_local, base_url, is_secure };
         let head = Arc::new(head);
-        let caller = auth::identify(&self.app, row.access, &head)?;
+        let origin = Origin::of_request(self.app.clock.clone(), row.operation_id, &head.request_id, head.peer);
+        let request = Asked { parameters, query: parts.uri.query().unwrap_or(""), body, activity: connection.activity.clone() };
+        let outcome = self.serve(row, &head, request, &origin, trace).await;
+        match &outcome {
+            Err(error) if row.changes() && is_refusal(error) => self.refusals.note(&self.app, origin, error).await,
+            _ => {}
+        }
+        outcome
+    }
+
+    /// Identifies, authorizes, runs.
+    async fn serve(
+        &self,
+        row: &Route,
+        head: &Arc<Head>,
+        request: Asked<'_>,
+        origin: &Arc<Origin>,
+        trace: &mut Trace,
+    ) -> Result<Response<Body>> {
+        let Asked { parameters, query, body, activity } = request;
+        for (kind, id) in row.ids(&parameters) {
+            origin.names(kind, id);
+        }
+        let caller = auth::identify(&self.app, row.access, head)?;
+        if let Some(caller) = &caller {
+            origin.identified(caller.organization(), caller.actor());
+        }
         trace.caller = caller.as_ref().map(super::auth::Caller::label);
         trace.standings = match &caller {
             Some(caller) => self.limiter.caller(caller, row.counted),
             None if row.counted == Counted::Not => Vec::new(),
-            None => self.limiter.address(peer, row.counted),
+            None => self.limiter.address(head.peer, row.counted),
         };
         trace.is_counted = true;
         rate_limits::check(&trace.standings)?;
-        auth::permit(caller.as_ref(), row.access)?;
-        let query = pairs(parts.uri.query().unwrap_or(""))?;
-        let (app, activity, is_idempotent) = (self.app.clone(), connection.activity.clone(), row.is_idempotent);
+        auth::permit(caller.as_ref(), row.access, head)?;
+        let query = pairs(query)?;
+        let (app, is_idempotent) = (self.app.clone(), row.is_idempotent);
         let call = RawCall { app, head: head.clone(), caller, path: parameters, query, body, activity, is_idempotent };
         let work = AssertUnwindSafe((row.handler)(call)).catch_unwind();
-        let outcome = if auth::is_safe(&head.method) {
+        let outcome = if !row.changes() {
             work.await
         } else {
             // A change that began goes on to its end when the client hangs up.
-            tokio::spawn(work).await.map_err(ApiError::internal)?
+            let recorded = row.is_recorded.then(|| origin.clone());
+            tokio::spawn(audit::scope_if(recorded, work)).await.map_err(ApiError::internal)?
         };
         outcome.unwrap_or_else(|_| Err(ApiError::internal("a handler panicked")))
     }
@@ -207,6 +237,19 @@ impl Router {
             (None, None) => (String::new(), is_tls),
         }
     }
+}
+
+/// Somebody was not let; everything else that can be wrong with a request is no matter of the audit log.
+fn is_refusal(error: &ApiError) -> bool {
+    matches!(error.problem.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
+/// What a request asks of its row.
+struct Asked<'a> {
+    parameters: Vec<String>,
+    query: &'a str,
+    body: Incoming,
+    activity: Arc<Activity>,
 }
 
 /// What the access log learns on the way.

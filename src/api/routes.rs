@@ -10,8 +10,8 @@ use super::endpoint::{Access, Answer, Call, FromPath, Route, Who, route};
 use super::error::Result;
 use super::query::FromQuery;
 use super::{
-    build_logs, build_settings, builds, downloads, hooks, meta, metrics, organizations, platforms, projects, queue, repositories, sessions,
-    tokens,
+    audit, build_logs, build_settings, builds, downloads, hooks, members, meta, metrics, organizations, platforms, projects, queue,
+    repositories, sessions, streamvc_projects, tokens,
 };
 use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, ReadIntegrations, Trigger, Write};
 use Access::{Needs, Public};
@@ -28,14 +28,22 @@ pub fn routes() -> Vec<Route> {
         post  ("/setup",                "setUp",            Public,                 "Make the first organization and its admin, once",      sessions::set_up),
         post  ("/auth/login",           "logIn",            Public,                 "Begin a session",                                      sessions::log_in).signs_in(),
         post  ("/auth/logout",          "logOut",           Needs(Own),             "End this session",                                     sessions::log_out),
+        post  ("/auth/accept-invitation", "acceptInvitation", Public,               "Accept an invitation, once, and begin a session",      members::accept).signs_in(),
         get   ("/auth/me",              "getMe",            Needs(Own),             "Who the caller is",                                    sessions::me),
         get   ("/auth/tokens",          "listTokens",       Needs(Own),             "List one's own tokens; as an admin, all",              tokens::list),
         post  ("/auth/tokens",          "createToken",      Needs(Own),             "Make a token; it is shown once",                       tokens::create).creates(),
         delete("/auth/tokens/{id}",     "revokeToken",      Needs(Own),             "Revoke a token",                                       tokens::revoke),
         post  ("/auth/tokens/{id}/rotate", "rotateToken",   Needs(Own),             "Give a token a new secret; the old one ends",          tokens::rotate).creates(),
 
+        get   ("/members",              "listMembers",      Needs(Read),            "List members",                                         members::list),
+        post  ("/members",              "inviteMember",     Needs(Administer),      "Invite somebody",                                      members::invite).creates(),
+        get   ("/members/{userId}",     "getMember",        Needs(Read),            "Show one member",                                      members::show),
+        patch ("/members/{userId}",     "changeMember",     Needs(Administer),      "Give a member another role",                           members::change),
+        delete("/members/{userId}",     "removeMember",     Needs(Administer),      "Remove a member; their sessions and tokens end",       members::remove),
+
         get   ("/projects",             "listProjects",     Needs(Read),            "List projects",                                        projects::list),
         post  ("/projects/add-repo",    "addRepo",          Needs(Write),           "Link a git-hosted repository",                         projects::add_repo).creates(),
+        post  ("/projects/add-streamvc", "addStreamvc",     Needs(Write),           "Link a stream of the version-control server",          streamvc_projects::add).creates(),
         get   ("/projects/{id}",        "getProject",       Needs(Read),            "Show one project",                                     projects::show),
         patch ("/projects/{id}",        "changeProject",    Needs(Write),           "Change a project's name and description",              projects::change),
         delete("/projects/{id}",        "deleteProject",    Needs(Administer),      "Remove a project and its build settings",              projects::remove),
@@ -77,10 +85,11 @@ pub fn routes() -> Vec<Route> {
         delete("/organizations/{id}/integrations/githost",  "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost),
         delete("/organizations/{id}/integrations/gitghost", "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost),
 
-        post  ("/hooks/githost",                "receiveDelivery",  Public,             "Take a signed delivery of the git host",               hooks::receive),
+        post  ("/hooks/githost",                "receiveDelivery",  Public,             "Take a signed delivery of the git host",               hooks::receive).unrecorded(),
         get   ("/hooks/deliveries",             "listDeliveries",   Needs(Administer),  "List the git host's deliveries, newest first",         hooks::list),
         post  ("/hooks/deliveries/{id}/replay", "replayDelivery",   Needs(Administer),  "Deal with a delivery once more",                       hooks::replay),
 
+        get   ("/audit",                "listAudit",        Needs(Administer),      "List what was changed and what was refused, oldest first", audit::list),
         get   ("/platforms",            "listPlatforms",    Needs(Read),            "What this host can build",                             platforms::list),
     ]
 }

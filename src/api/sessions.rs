@@ -85,7 +85,8 @@ pub(super) async fn log_in(call: Call<(), (), Login, Anybody>) -> Result<Respons
     session(signed_in, &call.head, StatusCode::OK)
 }
 
-fn session(signed_in: SignedIn, head: &Head, status: StatusCode) -> Result<Response<Body>> {
+/// What whoever signed in gets: bearer, cookie, and who they are.
+pub(super) fn session(signed_in: SignedIn, head: &Head, status: StatusCode) -> Result<Response<Body>> {
     let SignedIn { access_token, expires_at, user, organization } = signed_in;
     let identity = Identity::new(&user, &organization);
     let view = SessionView { access_token: access_token.reveal().clone(), expires_at, identity };

@@ -57,7 +57,7 @@ fn parse(text: String) -> Result<Address, Fault> {
     if bare.is_empty() || !host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte)) {
         return Err(not_a_url());
     }
-    let is_near = bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(is_private);
+    let is_near = is_near(bare);
     match scheme {
         "https" => {}
         "http" if is_near => {}
@@ -66,6 +66,12 @@ fn parse(text: String) -> Result<Address, Fault> {
     }
     let origin = (scheme.to_owned(), host, port);
     Ok(Address { text, origin })
+}
+
+/// Whether a host can only be this machine or one of the local network. Names are not resolved here: they could lead
+/// anywhere by the time they are called.
+pub(super) fn is_near(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(is_private)
 }
 
 fn is_private(address: IpAddr) -> bool {

@@ -1,7 +1,7 @@
 //! Builds the parts in order, runs them, shuts them down in reverse order.
 //!
 //! ```text
-//! lock ─ vault ─ store ─ people ─ outbound ─ plugins ─ artifacts, logs ─ builds
+//! lock ─ store ─ vault ─ people ─ outbound ─ plugins ─ artifacts, logs ─ builds
 //!   └─ bind the address      a taken address is told before anything is changed
 //!        └─ recover          what the last run left in the middle
 //!             └─ run         builds, schedules, HTTP, orders from the command line
@@ -29,6 +29,7 @@ use crate::builds::{Builds, Recovered};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::server::ControlServer;
+use crate::keys::{self, Rotated};
 use crate::model::Secret;
 use crate::outbound::Outbound;
 use crate::people::{People, SetupToken};
@@ -38,7 +39,6 @@ use crate::plugins::manifest::PluginKind;
 use crate::schedules::Schedules;
 use crate::seams::{DeployTarget, SourceControl};
 use crate::store::Store;
-use crate::vault::Vault;
 
 pub use directory::prepare as prepare_directory;
 pub use start_error::StartError;
@@ -79,8 +79,8 @@ impl Appliance {
     pub async fn start_with(config: &Config, seams: Option<Seams>) -> Result<Appliance, StartError> {
         prepare_directory(&config.data_dir)?;
         let lock = lock(&config.data_dir)?;
-        let vault = Arc::new(Vault::open(&parts::vault(config))?);
         let store = Store::open(&parts::store(config))?;
+        let vault = Arc::new(keys::open(&parts::vault(config), &store).await?);
         let clock = Arc::new(Clock::default());
         let people = People::new(store.clone(), clock.clone());
         let outbound = Outbound::new(&parts::outbound(config))?;
@@ -221,4 +221,13 @@ fn url(config: &Config, address: SocketAddr) -> String {
 pub fn open_people(config: &Config) -> Result<(People, SetupToken), StartError> {
     let store = Store::open(&parts::store(config))?;
     Ok((People::new(store, Arc::new(Clock::default())), SetupToken::new(&config.data_dir)))
+}
+
+/// Gives a data directory a new master key. The caller holds the lock.
+pub async fn rotate_key(config: &Config) -> Result<Rotated, StartError> {
+    let store = Store::open(&parts::store(config))?;
+    let people = People::new(store.clone(), Arc::new(Clock::default()));
+    let settings = parts::vault(config);
+    let rotate = keys::rotate(&settings, &store, |_| Ok(()));
+    Ok(people.for_the_host("key rotate", rotate).await?)
 }

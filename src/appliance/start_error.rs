@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use crate::api::server::ServerError;
 use crate::artifacts::ArtifactError;
 use crate::builds::RecoveryError;
+use crate::keys::KeyError;
 use crate::outbound::SetupError;
 use crate::people::PeopleError;
 use crate::platform::lock::LockError;
 use crate::plugins::PluginError;
 use crate::store::StoreError;
-use crate::vault::VaultError;
 
 /// Each says what is wrong in a sentence that names the thing.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum StartError {
     Store(#[from] StoreError),
     /// The key of secrets.
     #[error(transparent)]
-    Vault(#[from] VaultError),
+    Key(#[from] KeyError),
     /// People.
     #[error(transparent)]
     People(#[from] PeopleError),

@@ -1,13 +1,17 @@
-//! From stored connections and settings to what a plugin is called with. The one place that knows under which names
-//! secrets are sealed for plugins.
+//! From stored connections and settings to what a plugin is called with. Under which names their
+//! secrets are sealed says `model::places`.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
 use crate::model::log::LogStream;
+pub use crate::model::places::{
+    deploy_secret as deploy_secret_place, githost_token as githost_token_place, githost_webhook as githost_webhook_place,
+    upload_header as upload_header_place,
+};
 use crate::model::project::SourceLink;
-use crate::model::{BuildSetting, Id, Organization, Secret};
+use crate::model::{BuildSetting, Organization, Secret};
 use crate::seams::{LogSink, PluginBinding};
 use crate::vault::{Vault, VaultError};
 
@@ -17,26 +21,6 @@ pub const GITHOST_PLUGIN: &str = "githost";
 pub const STREAMVC_PLUGIN: &str = "streamvc";
 /// The plugin behind `uploadBuildUrl`.
 pub const CUSTOM_DEPLOY_PLUGIN: &str = "custom-deploy";
-
-/// The vault's place of a git host's access token.
-pub fn githost_token_place(organization: Id<Organization>) -> String {
-    format!("organization/{organization}/githost/token")
-}
-
-/// The vault's place of what a git host's deliveries are signed with.
-pub fn githost_webhook_place(organization: Id<Organization>) -> String {
-    format!("organization/{organization}/githost/webhookSecret")
-}
-
-/// The vault's place of a setting's `uploadBuildAuthHeader`.
-pub fn upload_header_place(setting: Id<BuildSetting>) -> String {
-    format!("build_setting/{setting}/uploadBuildAuthHeader")
-}
-
-/// The vault's place of a deploy target's secret. A setting may name a plugin twice, so the entry's number counts.
-pub fn deploy_secret_place(setting: Id<BuildSetting>, entry: usize, name: &str) -> String {
-    format!("build_setting/{setting}/deployTargets/{entry}/{name}")
-}
 
 /// Where a plugin's lines go while no build is concerned: the service's own log.
 pub struct ServiceLog;

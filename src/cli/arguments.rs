@@ -52,6 +52,12 @@ pub(crate) enum Command {
     Token(TokenCommand),
     /// Start no more builds and wait for those that run, before an update
     Drain(Drain),
+    /// Look at the record of who changed what
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Change the key that stored secrets are sealed with
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Say everything that is wrong with the configuration, without starting anything
     CheckConfig(CheckConfig),
     /// Say which version this is
@@ -252,6 +258,53 @@ pub(crate) struct Drain {
     /// Start builds again instead
     #[arg(long, conflicts_with = "timeout_minutes")]
     pub(crate) undo: bool,
+}
+
+const VERIFY_AUDIT_HELP: &str = "\
+Examples:
+  cookhouse audit verify --data /var/lib/cookhouse
+
+Each entry of the audit log holds the hash of the one before it; this walks the whole chain. The
+last line names its head: kept elsewhere, it shows later whether the chain was replaced as a
+whole. It works while the service is stopped, and through it while it runs. The exit code is 0
+when the chain holds, else 1.";
+
+/// Commands about the audit log.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Say whether the log is as it was written, and where not
+    Verify(VerifyAudit),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY_AUDIT_HELP)]
+pub(crate) struct VerifyAudit {
+    #[command(flatten)]
+    pub(crate) place: Where,
+}
+
+const ROTATE_KEY_HELP: &str = "\
+Examples:
+  systemctl stop cookhouse
+  cookhouse key rotate --data /var/lib/cookhouse
+  systemctl start cookhouse
+
+Every stored secret is sealed anew with a new key. Stop the service first. The former key stays
+beside the new one, because backups made before now open with nothing else. Links to artifacts
+that are under way end, and cursors of lists begin again.";
+
+/// Commands about the key.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Make a new key and seal every stored secret with it
+    Rotate(RotateKey),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = ROTATE_KEY_HELP)]
+pub(crate) struct RotateKey {
+    #[command(flatten)]
+    pub(crate) place: Where,
 }
 
 const CHECK_CONFIG_HELP: &str = "\

@@ -3,10 +3,12 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "commands speak to people")]
 
 mod arguments;
+mod audit;
 mod check_config;
 mod demo;
 mod drain;
 mod failure;
+mod key;
 mod logging;
 mod people;
 mod serve;
@@ -45,6 +47,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Admin(command) => people::admin(command),
         Command::Token(command) => people::token(command),
         Command::Drain(arguments) => drain::run(&arguments),
+        Command::Audit(command) => audit::run(command),
+        Command::Key(command) => key::run(command),
         Command::CheckConfig(arguments) => check_config::run(&arguments),
         Command::Version => {
             println!("cookhouse {}", env!("CARGO_PKG_VERSION"));

@@ -35,7 +35,7 @@ pub(crate) fn admin(command: AdminCommand) -> Result<(), Failure> {
         Done::PasswordReset { email } => {
             println!("{} {email} has a new password, and has to sign in again everywhere.", style::good("Done:"));
         }
-        Done::TokenCreated { .. } | Done::Draining { .. } | Done::DrainEnded => {}
+        Done::TokenCreated { .. } | Done::Draining { .. } | Done::DrainEnded | Done::AuditVerified { .. } => {}
     }
     Ok(())
 }
@@ -50,11 +50,10 @@ pub(crate) fn token(command: TokenCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-fn execute(place: &Where, order: Order) -> Result<Done, Failure> {
+/// Does what is ordered: directly while no server runs, through the server while one does.
+pub(super) fn execute(place: &Where, order: Order) -> Result<Done, Failure> {
     let config = place.load(&[])?.config;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::Internal, format!("the runtime did not start: {error}"), ""))?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         appliance::prepare_directory(&config.data_dir)?;
         match lock(&config.data_dir) {
             Ok(_lock) => directly(&config, order).await,
@@ -62,6 +61,12 @@ fn execute(place: &Where, order: Order) -> Result<Done, Failure> {
             Err(error @ LockError::Io { .. }) => Err(StartError::from(error).into()),
         }
     })
+}
+
+/// The runtime of a short command.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.map_err(|error| Failure::new(Exit::Internal, format!("the runtime did not start: {error}"), ""))
 }
 
 /// The caller holds the lock.

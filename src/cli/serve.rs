@@ -3,8 +3,10 @@
 use crate::api::server::ServerError;
 use crate::appliance::{Appliance, StartError};
 use crate::config::Loaded;
+use crate::keys::KeyError;
 use crate::platform::lock::LockError;
 use crate::platform::signals::shutdown_signals;
+use crate::vault::VaultError;
 
 use super::arguments::Serve;
 use super::{Exit, Failure, logging};
@@ -92,7 +94,13 @@ impl From<StartError> for Failure {
             StartError::Lock(LockError::Held { .. }) => (Exit::Locked, ""),
             StartError::Lock(LockError::Io { .. }) => (Exit::Failed, "The user of the service needs to own the data directory."),
             StartError::Store(_) => (Exit::Failed, "Nothing was changed."),
-            StartError::Vault(_) => {
+            StartError::Key(KeyError::Vault(VaultError::NotOurs)) => (
+                Exit::Usage,
+                "Write the key into the file of `secrets.key_file` and take it out of the environment and the credentials first.",
+            ),
+            StartError::Key(KeyError::Forgotten(_) | KeyError::Interrupted) => (Exit::Internal, "Please report it."),
+            StartError::Key(KeyError::Store(_)) => (Exit::Failed, "Nothing was changed."),
+            StartError::Key(KeyError::Vault(_)) => {
                 (Exit::Usage, "Without its key, stored secrets stay closed. Give back the former key; `secrets.key_file` names its file.")
             }
             StartError::Outbound(_) | StartError::Server(ServerError::Tls(_)) => {

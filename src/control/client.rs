@@ -9,6 +9,9 @@ use tokio::net::TcpStream;
 use super::server::{Door, LONGEST_LINE, Letter, Reply};
 use super::{Done, FILE, Order, Refusal};
 
+/// The longest order walks an audit log of a year.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// Why there was no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -34,10 +37,10 @@ pub async fn ask(data_dir: &Path, order: Order) -> Result<Done, ClientError> {
         stream.take(LONGEST_LINE).read_to_end(&mut answer).await?;
         Ok::<_, std::io::Error>(answer)
     };
-    let answer = match tokio::time::timeout(Duration::from_secs(30), talk).await {
+    let answer = match tokio::time::timeout(PATIENCE, talk).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => return Err(unreachable(&error.to_string())),
-        Err(_) => return Err(unreachable("it did not answer in 30 seconds")),
+        Err(_) => return Err(unreachable("it did not answer in five minutes")),
     };
     let reply: Reply = serde_json::from_slice(&answer).map_err(|_| unreachable("it closed the connection without an answer"))?;
     Ok(reply?)

@@ -9,6 +9,7 @@ pub mod server;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Secret;
+use crate::model::audit::Verdict;
 use crate::model::permission::Scope;
 use crate::people::{NewAccount, NewToken, People, PeopleError, Reach, SetupToken};
 
@@ -50,6 +51,21 @@ pub enum Order {
         /// What it may do, as the API spells it.
         scopes: Vec<String>,
     },
+    /// Whether the audit log's chain holds.
+    VerifyAudit {},
+}
+
+impl Order {
+    /// What the audit log calls it.
+    fn operation(&self) -> &'static str {
+        match self {
+            Order::CreateAdmin { .. } => "admin create",
+            Order::ResetPassword { .. } => "admin reset-password",
+            Order::Drain | Order::EndDrain => "drain",
+            Order::CreateToken { .. } => "token create",
+            Order::VerifyAudit {} => "audit verify",
+        }
+    }
 }
 
 /// What was done.
@@ -80,6 +96,11 @@ pub enum Done {
         /// The token; it is not shown again.
         token: String,
     },
+    /// The chain was walked.
+    AuditVerified {
+        /// Whether it holds.
+        verdict: Verdict,
+    },
 }
 
 /// Why it was not done, in a sentence for people.
@@ -90,8 +111,12 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// Does it.
+/// Does it, and records it.
 pub async fn carry_out(people: &People, setup_token: &SetupToken, order: Order) -> Result<Done, Refusal> {
+    people.for_the_host(order.operation(), perform(people, setup_token, order)).await
+}
+
+async fn perform(people: &People, setup_token: &SetupToken, order: Order) -> Result<Done, Refusal> {
     let refused = |error: PeopleError| Refusal { message: error.to_string() };
     match order {
         Order::CreateAdmin { email, name, password, organization } => {
@@ -111,6 +136,10 @@ pub async fn carry_out(people: &People, setup_token: &SetupToken, order: Order) 
             let new = NewToken { name, scopes, project_ids: None, build_setting_ids: None, expires_at: None };
             let (_, token) = people.create_token(&Reach { user, token: None }, new).await.map_err(refused)?;
             Ok(Done::TokenCreated { token: token.reveal().clone() })
+        }
+        Order::VerifyAudit {} => {
+            let verdict = people.verify_audit().await.map_err(|error| Refusal { message: error.to_string() })?;
+            Ok(Done::AuditVerified { verdict })
         }
     }
 }

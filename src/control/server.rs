@@ -22,8 +22,10 @@ use super::{Done, FILE, Order, Refusal, carry_out};
 /// An order is a few hundred bytes.
 pub(super) const LONGEST_LINE: u64 = 64 << 10;
 /// Anybody on this machine can connect; who does not know the secret gets neither time nor room.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LISTENING: Duration = Duration::from_secs(20);
 const AT_ONCE: usize = 8;
+/// The longest order walks an audit log of a year.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What the file says.
 #[derive(Serialize, Deserialize)]
@@ -113,7 +115,8 @@ impl Clerk {
     async fn attend(&self, stream: TcpStream) -> io::Result<()> {
         let (reader, mut writer) = stream.into_split();
         let mut line = Vec::new();
-        BufReader::new(reader.take(LONGEST_LINE)).read_until(b'\n', &mut line).await?;
+        let mut reader = BufReader::new(reader.take(LONGEST_LINE));
+        tokio::time::timeout(LISTENING, reader.read_until(b'\n', &mut line)).await.map_err(io::Error::from)??;
         let reply = match serde_json::from_slice::<Letter>(&line) {
             Ok(letter) if letter.secret.as_bytes().ct_eq(self.secret.as_bytes()).into() => self.obey(letter.order).await,
             // A stranger learns nothing, not even whether the order was well formed.

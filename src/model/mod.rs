@@ -1,6 +1,7 @@
 //! What the product talks about. No input or output, no async, no clock, no randomness.
 
 pub mod artifact;
+pub mod audit;
 pub mod build;
 pub mod build_setting;
 pub mod delivery;
@@ -15,6 +16,7 @@ pub mod network;
 pub mod organization;
 pub mod page;
 pub mod permission;
+pub mod places;
 pub mod project;
 pub mod queue;
 pub mod revision;
@@ -27,6 +29,7 @@ pub mod user;
 pub mod validation;
 
 pub use artifact::Artifact;
+pub use audit::AuditEntry;
 pub use build::{Build, Status, TriggeredBy};
 pub use build_setting::BuildSetting;
 pub use delivery::Delivery;

@@ -20,8 +20,14 @@ pub struct Organization {
     pub slug: String,
     /// What new projects and settings begin with.
     pub default_project_settings: DefaultProjectSettings,
+    /// Where notifications go.
+    #[serde(default)]
+    pub integration_settings: IntegrationSettings,
     /// The git host, once connected.
     pub githost: Option<GithostConnection>,
+    /// The version-control server, once its credentials are known to work.
+    #[serde(default)]
+    pub streamvc: Option<StreamvcConnection>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -61,6 +67,68 @@ impl Default for DefaultProjectSettings {
             supersede: Supersede::Pending,
         }
     }
+}
+
+/// Where notifications go; addresses that hold a secret are sealed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IntegrationSettings {
+    /// Who gets an e-mail besides the person who started a build.
+    pub notification_emails: Vec<String>,
+    /// An incoming webhook; whoever knows its address may write.
+    pub slack_webhook_url: Option<Sealed>,
+    /// The same of another chat.
+    pub discord_webhook_url: Option<Sealed>,
+    /// The same of another chat.
+    pub teams_webhook_url: Option<Sealed>,
+    /// The server that e-mail leaves by.
+    pub smtp: Option<Smtp>,
+}
+
+/// A mail server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Smtp {
+    /// Name or address.
+    pub host: String,
+    /// 587 unless somebody says otherwise.
+    pub port: u16,
+    /// How the connection is protected.
+    pub security: SmtpSecurity,
+    /// `""`: the server asks for none.
+    pub username: String,
+    /// Only ever sent to the host, port and security that it was given for.
+    pub password: Option<Sealed>,
+    /// The sender's address.
+    pub from: String,
+}
+
+/// How a connection to a mail server is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SmtpSecurity {
+    /// Plain at first, then TLS or nothing.
+    Starttls,
+    /// TLS from the first byte.
+    Tls,
+    /// None; to loopback and private addresses only.
+    None,
+}
+
+/// How the organization reaches its version-control server. Stored only after the server took the credentials.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamvcConnection {
+    /// As the server's own tools take it, such as `ssl:vcs.studio.lan:1666`.
+    pub server_url: String,
+    /// Whose credentials.
+    pub user_name: String,
+    /// The credentials.
+    pub ticket: Option<Sealed>,
+    /// When they were last seen to work.
+    pub checked_at: Timestamp,
+    /// What the server said that it is.
+    pub server_version: String,
 }
 
 /// How the organization reaches its git host.

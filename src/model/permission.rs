@@ -17,6 +17,9 @@ pub enum Role {
 }
 
 impl Role {
+    /// All of them.
+    pub const ALL: [Role; 3] = [Role::Viewer, Role::Member, Role::Admin];
+
     /// As the API spells it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -24,6 +27,13 @@ impl Role {
             Role::Member => "member",
             Role::Admin => "admin",
         }
+    }
+}
+
+impl FromStr for Role {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Role::ALL.into_iter().find(|role| role.as_str() == text).ok_or(())
     }
 }
 

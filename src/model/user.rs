@@ -19,12 +19,28 @@ pub struct User {
     pub name: String,
     /// What they may do.
     pub role: Role,
-    /// argon2id in PHC form; never leaves the host.
+    /// argon2id in PHC form; never leaves the host. Empty until an invitation is accepted.
     pub password_hash: String,
     /// When they joined.
     pub created_at: Timestamp,
     /// Sessions from before this instant are void (password reset).
     pub sessions_valid_from: Timestamp,
+    /// Open until the person accepts it: they are a member, but cannot sign in yet.
+    #[serde(default)]
+    pub invitation: Option<Invitation>,
+    /// Counts changes; the ETag.
+    #[serde(default)]
+    pub version: u64,
+}
+
+/// The way in of somebody who was invited; the bearer is known by its SHA-256 only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Invitation {
+    /// Lower-case hex.
+    pub token_hash: String,
+    /// When it ends.
+    pub expires_at: Timestamp,
 }
 
 /// A signed-in browser or script; the bearer is known by its SHA-256 only.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::passwords::{MAXIMUM_PASSWORD, MINIMUM_PASSWORD};
 use super::{People, PeopleError};
 use crate::clock::Clock;
-use crate::model::organization::DefaultProjectSettings;
+use crate::model::organization::{DefaultProjectSettings, IntegrationSettings};
 use crate::model::permission::Role;
 use crate::model::{Organization, Secret, User};
 use crate::store::key::Key;
@@ -48,14 +48,14 @@ pub fn name_fault(name: &str, maximum: usize) -> Option<String> {
     }
 }
 
-fn check_name(field: &'static str, name: &str, maximum: usize) -> Result<String, PeopleError> {
+pub(super) fn check_name(field: &'static str, name: &str, maximum: usize) -> Result<String, PeopleError> {
     match name_fault(name, maximum) {
         Some(reason) => Err(PeopleError::Invalid { field, reason }),
         None => Ok(name.trim().to_owned()),
     }
 }
 
-fn check_password(password: &Secret) -> Result<(), PeopleError> {
+pub(super) fn check_password(password: &Secret) -> Result<(), PeopleError> {
     let text = password.reveal();
     let reason = if text.chars().count() < MINIMUM_PASSWORD {
         format!("must have at least {MINIMUM_PASSWORD} characters")
@@ -125,7 +125,7 @@ impl People {
             .write(move |change| {
                 let mut found = change.find_on_host(&tables::USERS_BY_EMAIL, &Key::of_text(&address), 1)?;
                 let user = found.pop().ok_or(PeopleError::NoSuchUser(address))?;
-                let user = User { password_hash, sessions_valid_from: now, ..user };
+                let user = User { password_hash, sessions_valid_from: now, invitation: None, ..user };
                 change.put(&user)?;
                 Ok(user)
             })
@@ -156,7 +156,9 @@ fn new_organization(change: &Change, clock: &Arc<Clock>, name: &str) -> Result<O
         name: name.to_owned(),
         slug: free_slug(name, |slug| taken.iter().any(|other| other.slug == slug)),
         default_project_settings: DefaultProjectSettings::default(),
+        integration_settings: IntegrationSettings::default(),
         githost: None,
+        streamvc: None,
         created_at: now,
         updated_at: now,
         version: 1,
@@ -195,6 +197,8 @@ fn put_admin(
         password_hash,
         created_at: now,
         sessions_valid_from: now,
+        invitation: None,
+        version: 1,
     };
     change.put(&user)?;
     Ok(user)

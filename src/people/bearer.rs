@@ -19,7 +19,12 @@ pub enum Kind {
     Session,
     /// The one-time token of the first start.
     Setup,
+    /// The one-time token of somebody who was invited.
+    Invitation,
 }
+
+/// All of them.
+const KINDS: [Kind; 4] = [Kind::Token, Kind::Session, Kind::Setup, Kind::Invitation];
 
 impl Kind {
     fn prefix(self) -> &'static str {
@@ -27,6 +32,7 @@ impl Kind {
             Kind::Token => TOKEN_PREFIX,
             Kind::Session => "cks_",
             Kind::Setup => "setup_",
+            Kind::Invitation => "invite_",
         }
     }
 }
@@ -54,7 +60,7 @@ pub fn new(kind: Kind) -> Result<Secret, NoRandomness> {
 
 /// Which kind of bearer a text is, if its form and its checksum are right.
 pub fn kind_of(text: &str) -> Option<Kind> {
-    let kind = [Kind::Token, Kind::Session, Kind::Setup].into_iter().find(|kind| text.starts_with(kind.prefix()))?;
+    let kind = KINDS.into_iter().find(|kind| text.starts_with(kind.prefix()))?;
     let rest = text.get(kind.prefix().len()..)?;
     if rest.len() != CHANCE + CHECK || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
@@ -83,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_bearer_is_known_by_its_form_and_a_changed_one_is_not() {
-        for kind in [Kind::Token, Kind::Session, Kind::Setup] {
+        for kind in KINDS {
             let bearer = new(kind).unwrap();
             assert_eq!(kind_of(bearer.reveal()), Some(kind));
             let mut changed = bearer.reveal().clone().into_bytes();

@@ -3,7 +3,9 @@
 //! Passwords are kept as argon2id, bearers as SHA-256. A bearer is shown once, to whom it is made for.
 
 mod accounts;
+mod audit;
 pub mod bearer;
+mod members;
 mod passwords;
 mod sessions;
 mod setup;
@@ -13,6 +15,7 @@ mod tokens;
 use std::sync::Arc;
 
 pub use accounts::{NewAccount, email, name_fault};
+pub use members::NewMember;
 pub use passwords::{MAXIMUM_PASSWORD, MINIMUM_PASSWORD, Passwords};
 pub use sessions::SignedIn;
 pub use setup::SetupToken;
@@ -101,6 +104,12 @@ pub enum PeopleError {
         /// Why.
         reason: String,
     },
+    /// There is no such member.
+    #[error("there is no such member")]
+    NoSuchMember,
+    /// The organization would be left without an admin.
+    #[error("the last admin cannot go")]
+    LastAdmin,
     /// There is no such token.
     #[error("there is no such token")]
     NoSuchToken,

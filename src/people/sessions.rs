@@ -8,7 +8,7 @@ use super::{Bearer, People, PeopleError, Principal};
 use crate::model::user::Session;
 use crate::model::{Id, Organization, Secret, Timestamp, User};
 use crate::store::key::Key;
-use crate::store::{Read, StoreError, tables};
+use crate::store::{Read, StoreError, audit, tables};
 
 /// A session ends so long after its last use.
 const IDLE: Duration = Duration::from_secs(8 * 3600);
@@ -39,7 +39,12 @@ impl People {
         self.throttle.begin(&address, from, self.clock.now()).map_err(PeopleError::TooManyAttempts)?;
         let found: Vec<User> = self.store.read(|snapshot| snapshot.find_on_host(&tables::USERS_BY_EMAIL, &Key::of_text(&address), 1))?;
         let user = found.into_iter().next();
-        if !self.passwords.matches(password, user.as_ref().map(|user| user.password_hash.as_str())).await? {
+        if let Some(user) = &user {
+            audit::concerns(user);
+        }
+        // Somebody who has not accepted their invitation has no password: as slow as for nobody.
+        let hash = user.as_ref().map(|user| user.password_hash.as_str()).filter(|hash| !hash.is_empty());
+        if !self.passwords.matches(password, hash).await? {
             return Err(PeopleError::Unknown);
         }
         self.throttle.succeeded(&address, from);
@@ -62,6 +67,7 @@ impl People {
             .store
             .write(move |change| {
                 let organization = user.organization_id;
+                change.acts(&user);
                 // What ended is swept here: no clock of its own is needed for it.
                 let key = Key::of_id(user.id);
                 let old: Vec<Session> =
@@ -89,7 +95,7 @@ impl People {
         match bearer::kind_of(bearer) {
             Some(Kind::Token) => self.identify_token(&bearer::hash(bearer)),
             Some(Kind::Session) => self.identify_session(&bearer::hash(bearer)),
-            Some(Kind::Setup) | None => Err(PeopleError::Unknown),
+            Some(Kind::Setup | Kind::Invitation) | None => Err(PeopleError::Unknown),
         }
     }
 

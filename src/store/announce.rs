@@ -1,6 +1,6 @@
 //! The event log: rows that the store itself adds when it stores what they are about.
 
-use super::{Change, StoreError};
+use super::{Change, Read, StoreError};
 use crate::clock::Clock;
 use crate::model::event::{What, of_build};
 use crate::model::{Build, Event, Id, Organization, Project};

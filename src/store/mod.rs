@@ -5,6 +5,7 @@
 //! durable, therefore nothing outside may be done because of something merely read: claim it with a write first.
 
 mod announce;
+pub mod audit;
 pub mod build_list;
 pub mod census;
 mod codec;
@@ -14,6 +15,7 @@ mod migrations;
 mod open;
 pub mod read;
 pub mod record;
+mod sealing;
 pub mod tables;
 mod writer;
 

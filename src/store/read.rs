@@ -278,6 +278,11 @@ pub trait Read: Rows + Sized {
     }
 
     #[doc(hidden)]
+    fn meta(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.row(super::tables::META, name)
+    }
+
+    #[doc(hidden)]
     fn collect<R: Record>(&self, index: &Index<R>, prefix: &[u8], order: Order, limit: usize) -> Result<Vec<R>, StoreError> {
         let mut keys = Vec::new();
         self.walk(index.name, &Range::of_prefix(prefix), order, &mut |_, value| {

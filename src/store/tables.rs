@@ -2,25 +2,33 @@
 
 use super::key::Key;
 use super::read::{Read, Rows};
-use super::record::{Index, Record};
+use super::record::{Index, Record, SealedValues};
 use super::{Change, Snapshot, StoreError, announce, census};
+use crate::model::audit::Actor;
 use crate::model::build_setting::Trigger;
 use crate::model::delivery::{DeliveryBody, TrackedHead};
 use crate::model::idempotency::RememberedAnswer;
+use crate::model::places;
 use crate::model::queue::{ProjectTurn, QueuePause};
+use crate::model::secret::Sealed;
 use crate::model::user::Session;
 use crate::model::{
-    ApiToken, Build, BuildSetting, Delivery, Event, Id, Lane, Organization, Project, ScheduleSlot, Status, TriggeredBy, User,
+    ApiToken, AuditEntry, Build, BuildSetting, Delivery, Event, Id, Lane, Organization, Project, ScheduleSlot, Status, TriggeredBy, User,
 };
 
 /// Where the schema's number is kept.
 pub(super) const META: &str = "meta";
 
 macro_rules! record {
-    ($record:ty, $table:literal, $organization:ident, [$($index:ident),*] $(, accompanied by $accompany:path)?) => {
+    (
+        $record:ty, $table:literal, $kind:expr, $organization:ident, [$($index:ident),*]
+        $(, sealed in $sealed:path)? $(, accompanied by $accompany:path)?
+    ) => {
         impl Record for $record {
             const TABLE: &'static str = $table;
             const INDEXES: &'static [Index<Self>] = &[$($index),*];
+            const KIND: Option<&'static str> = $kind;
+            $(const SEALED: Option<SealedValues<Self>> = Some($sealed);)?
             fn organization(&self) -> Id<Organization> {
                 self.$organization
             }
@@ -57,6 +65,16 @@ macro_rules! tables {
             }
             Ok(complaints)
         }
+
+        /// Seals every sealed value anew; how many there were.
+        pub(super) fn reseal<E: From<StoreError>>(
+            change: &Change,
+            seal: &mut impl FnMut(&str, &Sealed) -> Result<Sealed, E>,
+        ) -> Result<u64, E> {
+            let mut count = 0;
+            $(count += super::sealing::reseal_records::<$record, E>(change, seal)?;)*
+            Ok(count)
+        }
     };
 }
 
@@ -76,19 +94,38 @@ tables!(
     ProjectTurn,
     Delivery,
     DeliveryBody,
-    TrackedHead
+    TrackedHead,
+    AuditEntry
 );
 
-record!(Organization, "organizations", id, [ORGANIZATIONS_ALL]);
-record!(User, "users", organization_id, [USERS_BY_EMAIL]);
-record!(Session, "sessions", organization_id, [SESSIONS_BY_HASH, SESSIONS_BY_USER]);
-record!(ApiToken, "api_tokens", organization_id, [API_TOKENS_BY_HASH, API_TOKENS_BY_USER]);
-record!(RememberedAnswer, "remembered_answers", organization_id, [REMEMBERED_ANSWERS_BY_KEY, REMEMBERED_ANSWERS_ALL]);
-record!(Project, "projects", organization_id, [PROJECTS_BY_KIND, PROJECTS_BY_SOURCE], accompanied by announce::project);
-record!(BuildSetting, "build_settings", organization_id, [BUILD_SETTINGS_BY_PROJECT, BUILD_SETTINGS_DUE]);
+/// What the audit log calls a person.
+pub(super) const KIND_OF_USER: &str = "user";
+
+record!(Organization, "organizations", Some("organization"), id, [ORGANIZATIONS_ALL], sealed in places::of_organization);
+record!(User, "users", Some(KIND_OF_USER), organization_id, [USERS_BY_EMAIL, USERS_BY_INVITATION]);
+record!(Session, "sessions", Some("session"), organization_id, [SESSIONS_BY_HASH, SESSIONS_BY_USER]);
+record!(ApiToken, "api_tokens", Some("token"), organization_id, [API_TOKENS_BY_HASH, API_TOKENS_BY_USER]);
+record!(
+    RememberedAnswer,
+    "remembered_answers",
+    None,
+    organization_id,
+    [REMEMBERED_ANSWERS_BY_KEY, REMEMBERED_ANSWERS_ALL],
+    sealed in places::of_remembered_answer
+);
+record!(Project, "projects", Some("project"), organization_id, [PROJECTS_BY_KIND, PROJECTS_BY_SOURCE], accompanied by announce::project);
+record!(
+    BuildSetting,
+    "build_settings",
+    Some("buildSetting"),
+    organization_id,
+    [BUILD_SETTINGS_BY_PROJECT, BUILD_SETTINGS_DUE],
+    sealed in places::of_build_setting
+);
 record!(
     Build,
     "builds",
+    Some("build"),
     organization_id,
     [
         BUILDS_BY_PROJECT,
@@ -109,16 +146,18 @@ record!(
     accompanied by lane_census_and_announcements
 );
 
-record!(Lane, "lanes", organization_id, [LANES_BY_PROJECT, LANES_BY_SETTING, LANES_BY_PLATFORM, LANES_BY_BRANCH]);
+record!(Lane, "lanes", None, organization_id, [LANES_BY_PROJECT, LANES_BY_SETTING, LANES_BY_PLATFORM, LANES_BY_BRANCH]);
 
-record!(QueuePause, "queue_pauses", organization_id, []);
-record!(ProjectTurn, "project_turns", organization_id, []);
-record!(ScheduleSlot, "schedule_slots", organization_id, [SCHEDULE_SLOTS_BY_SETTING, SCHEDULE_SLOTS_ALL]);
+record!(QueuePause, "queue_pauses", Some("queue"), organization_id, []);
+record!(ProjectTurn, "project_turns", None, organization_id, []);
+record!(ScheduleSlot, "schedule_slots", None, organization_id, [SCHEDULE_SLOTS_BY_SETTING, SCHEDULE_SLOTS_ALL]);
 
-record!(Event, "events", organization_id, [EVENTS_BY_BUILD]);
-record!(Delivery, "deliveries", organization_id, [DELIVERIES_BY_NAME, DELIVERIES_WAITING]);
-record!(DeliveryBody, "delivery_bodies", organization_id, []);
-record!(TrackedHead, "tracked_heads", organization_id, []);
+record!(Event, "events", None, organization_id, [EVENTS_BY_BUILD]);
+record!(Delivery, "deliveries", Some("delivery"), organization_id, [DELIVERIES_BY_NAME, DELIVERIES_WAITING]);
+record!(DeliveryBody, "delivery_bodies", None, organization_id, []);
+record!(TrackedHead, "tracked_heads", None, organization_id, []);
+
+record!(AuditEntry, "audit_entries", None, organization_id, [AUDIT_CHAIN, AUDIT_BY_ACTOR, AUDIT_BY_OPERATION, AUDIT_BY_RESOURCE]);
 
 /// Every organization of the host.
 pub const ORGANIZATIONS_ALL: Index<Organization> = Index::host("organizations_all", |_| Some(Key::all()));
@@ -126,6 +165,9 @@ pub const ORGANIZATIONS_ALL: Index<Organization> = Index::host("organizations_al
 pub const USERS_BY_EMAIL: Index<User> = Index::host("users_by_email", |user| Some(Key::of_text(&user.email)));
 /// A bearer comes before its organization is known.
 pub const SESSIONS_BY_HASH: Index<Session> = Index::host("sessions_by_hash", |session| Some(Key::of_text(&session.token_hash)));
+/// An invitation comes before its organization is known.
+pub const USERS_BY_INVITATION: Index<User> =
+    Index::host("users_by_invitation", |user| user.invitation.as_ref().map(|invitation| Key::of_text(&invitation.token_hash)));
 /// To end all sessions of a person.
 pub const SESSIONS_BY_USER: Index<Session> = Index::new("sessions_by_user", |session| Some(Key::of_id(session.user_id)));
 /// A bearer comes before its organization is known.
@@ -175,6 +217,20 @@ pub const BUILDS_BY_LANE_AND_STATUS: Index<Build> =
     Index::new("builds_by_lane_and_status", |build| Some(Key::of_id(Lane::id_of(build)).and_text(build.status.as_str())));
 /// What was announced of a build.
 pub const EVENTS_BY_BUILD: Index<Event> = Index::new("events_by_build", |event| event.build_id.map(Key::of_id));
+/// The host's one chain, in its order.
+pub const AUDIT_CHAIN: Index<AuditEntry> = Index::host("audit_chain", |entry| Some(Key::of_text(&format!("{:020}", entry.sequence))));
+/// The `actor` filter: a person with their tokens, a token, `host` or `stranger`.
+pub const AUDIT_BY_ACTOR: Index<AuditEntry> = Index::many("audit_by_actor", |entry| match &entry.actor {
+    Actor::User { user_id } => vec![Key::of_text(user_id.as_str())],
+    Actor::Token { user_id, token_id } => vec![Key::of_text(user_id.as_str()), Key::of_text(token_id.as_str())],
+    Actor::Host => vec![Key::of_text("host")],
+    Actor::Stranger => vec![Key::of_text("stranger")],
+});
+/// The `operationId` filter.
+pub const AUDIT_BY_OPERATION: Index<AuditEntry> = Index::new("audit_by_operation", |entry| Some(Key::of_text(&entry.operation_id)));
+/// The `resourceId` filter.
+pub const AUDIT_BY_RESOURCE: Index<AuditEntry> =
+    Index::many("audit_by_resource", |entry| entry.resources.iter().map(|resource| Key::of_text(&resource.id)).collect());
 /// Lanes of a project.
 pub const LANES_BY_PROJECT: Index<Lane> = Index::new("lanes_by_project", |lane| Some(Key::of_id(lane.project_id)));
 /// Lanes of a setting.
@@ -235,7 +291,7 @@ fn check_record<R: Record>(snapshot: &Snapshot, complaints: &mut Vec<String>) ->
     for index in R::INDEXES {
         let mut expected = std::collections::BTreeSet::new();
         snapshot.every::<R>(|record| {
-            expected.extend(index.row(&record));
+            expected.extend(index.rows(&record));
             Ok(true)
         })?;
         let mut found = std::collections::BTreeSet::new();

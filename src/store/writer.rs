@@ -9,13 +9,14 @@ use std::time::Instant;
 use redb::{Database, Durability, ReadableTable, WriteTransaction};
 use tokio::sync::{oneshot, watch};
 
+use super::audit::{self, Journal};
 use super::open::Shared;
 use super::read::{Order, Range, Read, Rows, Visitor, table, walk_table};
 use super::record::record_key;
 use super::tables::META;
 use super::{Record, StoreError, codec};
 use crate::model::histogram::{Counts, Histogram};
-use crate::model::{Id, Organization};
+use crate::model::{Id, Organization, User};
 
 /// How many writes may wait. A full queue answers `Busy`, so that memory stays bounded when the disk is slow.
 const WAITING: usize = 4096;
@@ -38,6 +39,8 @@ pub struct Change {
     hooks: RefCell<Vec<Hook>>,
     /// The newest event that is durable; told after the flush.
     events: watch::Sender<u64>,
+    /// What the audit log will say of it; none for the service's own work.
+    journal: Option<Journal>,
 }
 
 impl Change {
@@ -47,6 +50,9 @@ impl Change {
         let old: Option<R> = self.get(record.organization(), record.id())?;
         self.transaction.open_table(table(R::TABLE))?.insert(key.as_slice(), codec::encode(record)?.as_slice())?;
         self.reindex(&key, old.as_ref(), Some(record))?;
+        if let Some(journal) = &self.journal {
+            journal.note(old.as_ref(), Some(record));
+        }
         R::accompany(self, old.as_ref(), Some(record))
     }
 
@@ -56,6 +62,9 @@ impl Change {
         let key = record_key(organization, id);
         self.transaction.open_table(table(R::TABLE))?.remove(key.as_slice())?;
         self.reindex(&key, Some(&old), None)?;
+        if let Some(journal) = &self.journal {
+            journal.note(Some(&old), None);
+        }
         R::accompany(self, Some(&old), None)?;
         Ok(true)
     }
@@ -66,8 +75,11 @@ impl Change {
         self.hooks.borrow_mut().push(Box::new(hook));
     }
 
-    pub(super) fn meta(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.row(META, name)
+    /// This person is who changes it, unless the audit log knows already.
+    pub fn acts(&self, user: &User) {
+        if let Some(journal) = &self.journal {
+            journal.acts(user);
+        }
     }
 
     pub(super) fn set_meta(&self, name: &[u8], value: &[u8]) -> Result<(), StoreError> {
@@ -84,15 +96,16 @@ impl Change {
 
     fn reindex<R: Record>(&self, key: &[u8], old: Option<&R>, new: Option<&R>) -> Result<(), StoreError> {
         for index in R::INDEXES {
-            let (before, after) = (old.and_then(|record| index.row(record)), new.and_then(|record| index.row(record)));
+            let rows_of = |record: Option<&R>| record.map(|record| index.rows(record)).unwrap_or_default();
+            let (before, after) = (rows_of(old), rows_of(new));
             if before == after {
                 continue;
             }
             let mut rows = self.transaction.open_table(table(index.name))?;
-            if let Some(row) = before {
+            for row in before.difference(&after) {
                 rows.remove(row.as_slice())?;
             }
-            if let Some(row) = after {
+            for row in after.difference(&before) {
                 rows.insert(row.as_slice(), key)?;
             }
         }
@@ -164,8 +177,8 @@ impl Writer {
         E: From<StoreError> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let events = self.events.clone();
-        let job: Job = Box::new(move |database| run_job(database, job, events, reply));
+        let surroundings = Surroundings { events: self.events.clone(), journal: audit::current() };
+        let job: Job = Box::new(move |database| run_job(database, job, surroundings, reply));
         match self.queue.as_ref().map(|queue| queue.try_send(job)) {
             Some(Ok(())) => Ok(answer),
             Some(Err(TrySendError::Full(_))) => Err(StoreError::Busy),
@@ -186,10 +199,16 @@ impl Drop for Writer {
     }
 }
 
+/// What a job gets besides its transaction.
+struct Surroundings {
+    events: watch::Sender<u64>,
+    journal: Option<Journal>,
+}
+
 fn run_job<T, E>(
     database: Result<&Database, StoreError>,
     job: impl FnOnce(&Change) -> Result<T, E>,
-    events: watch::Sender<u64>,
+    Surroundings { events, journal }: Surroundings,
     reply: oneshot::Sender<Result<T, E>>,
 ) -> Done
 where
@@ -204,14 +223,20 @@ where
     let begun = database.and_then(|database| {
         let mut transaction = database.begin_write()?;
         transaction.set_durability(Durability::None)?;
-        Ok(Change { transaction, hooks: RefCell::default(), events })
+        Ok(Change { transaction, hooks: RefCell::default(), events, journal })
     });
-    let change = match begun {
+    let mut change = match begun {
         Ok(change) => change,
         Err(error) => return refused(error.again(), reply, Some(error)),
     };
     // A panic in a job undoes that job alone; the writer serves the others.
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(&change)));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let value = job(&change)?;
+        if let Some(journal) = change.journal.take() {
+            journal.finish(&change)?;
+        }
+        Ok::<T, E>(value)
+    }));
     match outcome {
         Ok(Ok(value)) => {
             let hooks = change.hooks.into_inner();

@@ -72,7 +72,7 @@ async fn every_row_refuses_a_caller_without_its_permission() {
 async fn ids_that_are_unknown_or_malformed_are_not_found() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
-    for route in routes().iter().filter(|route| route.path.contains("{id}") || route.path.contains("{settingId}")) {
+    for route in routes().iter().filter(|route| ["{id}", "{settingId}", "{userId}"].iter().any(|id| route.path.contains(id))) {
         let malformed = path_of(route).replace("0000000000000000000000zz", "no-id");
         for path in [path_of(route), malformed] {
             let reply = server.ask(route.method.as_str(), &path).bearer(&admin.token).json(&serde_json::json!({"token": "t"})).send().await;

@@ -1,17 +1,21 @@
 //! The API from outside, over a real listener.
 
+mod audit;
 mod bad_inputs;
 mod build_logs;
 mod build_settings;
 mod builds;
+mod canary;
 mod conversation;
 mod downloads;
 mod every_route;
 mod githost_proxy;
 mod hooks;
 mod hostile;
+mod integration_settings;
 mod isolation;
 mod limits;
+mod members;
 mod metrics;
 mod organizations;
 mod people;
@@ -19,6 +23,7 @@ mod projects;
 mod queue;
 mod repositories;
 mod representations;
+mod streamvc_projects;
 mod tls;
 mod tokens;
 

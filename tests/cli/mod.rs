@@ -1,5 +1,6 @@
 //! The real binary, as people and scripts call it.
 
+mod audit;
 mod control;
 mod people;
 mod serve;

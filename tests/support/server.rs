@@ -219,7 +219,9 @@ impl TestServer {
             name: name.to_owned(),
             slug: name.to_lowercase(),
             default_project_settings: DefaultProjectSettings::default(),
+            integration_settings: Default::default(),
             githost: None,
+            streamvc: None,
             created_at: now,
             updated_at: now,
             version: 1,
@@ -242,6 +244,8 @@ impl TestServer {
             password_hash: "$argon2id$none".into(),
             created_at: now,
             sessions_valid_from: Timestamp(0),
+            invitation: None,
+            version: 1,
         };
         let stored = user.clone();
         self.app.store.write(move |change| change.put(&stored)).await.expect("a stored user");

@@ -35,6 +35,8 @@ pub(crate) fn records(clock: &Clock, kind: Kind) -> Records {
         name: "Studio".into(),
         slug: "studio".into(),
         default_project_settings: DefaultProjectSettings::default(),
+        integration_settings: Default::default(),
+        streamvc: None,
         githost: Some(GithostConnection {
             status: GithostStatus::Connected,
             api_base_url: "https://git.studio.test/api/v3".into(),

@@ -1,0 +1,251 @@
+//! Where an organization's notifications go: read, judged and shown (decisions 5). Addresses of chats are secrets: whoever
+//! knows one may write there.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::body::{self, Change, Fault, Fields};
+use super::error::{ApiError, Result};
+use super::members::email;
+use super::urls;
+use crate::app::App;
+use crate::model::organization::{IntegrationSettings, Smtp, SmtpSecurity};
+use crate::model::places::integration_setting;
+use crate::model::secret::Sealed;
+use crate::model::validation::InvalidCode;
+use crate::model::{Id, Organization, Secret};
+
+const MOST_EMAILS: usize = 50;
+const USUAL_PORT: u16 = 587;
+const FIELD: &str = "integrationSettings";
+
+/// Without secrets: told by whether they are there.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct IntegrationSettingsView {
+    notification_emails: Vec<String>,
+    slack_webhook_url_set: bool,
+    discord_webhook_url_set: bool,
+    teams_webhook_url_set: bool,
+    smtp: Option<SmtpView>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SmtpView {
+    host: String,
+    port: u16,
+    security: SmtpSecurity,
+    username: String,
+    password_set: bool,
+    from: String,
+}
+
+impl IntegrationSettingsView {
+    pub(super) fn new(settings: &IntegrationSettings) -> Self {
+        IntegrationSettingsView {
+            notification_emails: settings.notification_emails.clone(),
+            slack_webhook_url_set: settings.slack_webhook_url.is_some(),
+            discord_webhook_url_set: settings.discord_webhook_url.is_some(),
+            teams_webhook_url_set: settings.teams_webhook_url.is_some(),
+            smtp: settings.smtp.as_ref().map(|smtp| SmtpView {
+                host: smtp.host.clone(),
+                port: smtp.port,
+                security: smtp.security,
+                username: smtp.username.clone(),
+                password_set: smtp.password.is_some(),
+                from: smtp.from.clone(),
+            }),
+        }
+    }
+}
+
+/// What a body says of the settings, each field checked by itself.
+#[derive(Default)]
+pub(super) struct SettingsChange {
+    notification_emails: Change<Vec<String>>,
+    slack: Change<Secret>,
+    discord: Change<Secret>,
+    teams: Change<Secret>,
+    smtp: Change<SmtpChange>,
+}
+
+struct SmtpChange {
+    host: Option<String>,
+    port: Change<u32>,
+    security: Change<SmtpSecurity>,
+    username: Change<String>,
+    password: Change<Secret>,
+    from: Option<String>,
+}
+
+impl SettingsChange {
+    /// Reads `integrationSettings`; `null` clears everything.
+    pub(super) fn read(fields: &mut Fields) -> Self {
+        match fields.nested(FIELD) {
+            Change::Absent => SettingsChange::default(),
+            Change::Null => SettingsChange {
+                notification_emails: Change::Null,
+                slack: Change::Null,
+                discord: Change::Null,
+                teams: Change::Null,
+                smtp: Change::Null,
+            },
+            Change::Value(mut nested) => {
+                nested.read_only(&["slackWebhookUrlSet", "discordWebhookUrlSet", "teamsWebhookUrlSet"]);
+                let change = SettingsChange {
+                    notification_emails: nested.change("notificationEmails", body::list(MOST_EMAILS, email)),
+                    slack: nested.change("slackWebhookUrl", chat_address),
+                    discord: nested.change("discordWebhookUrl", chat_address),
+                    teams: nested.change("teamsWebhookUrl", chat_address),
+                    smtp: read_smtp(&mut nested),
+                };
+                fields.absorb(nested);
+                change
+            }
+        }
+    }
+
+    /// Applies the change and judges the result; failures are noted in `fields`.
+    pub(super) fn apply(self, fields: &mut Fields, settings: &mut IntegrationSettings, app: &App, id: Id<Organization>) -> Result<()> {
+        let seal =
+            |name: &str, secret: &Secret| app.vault.seal(&integration_setting(id, name), secret.reveal()).map_err(ApiError::internal);
+        self.notification_emails.map(without_doubles).apply_or(&mut settings.notification_emails, Vec::new());
+        let addresses = [
+            ("slackWebhookUrl", self.slack, &mut settings.slack_webhook_url),
+            ("discordWebhookUrl", self.discord, &mut settings.discord_webhook_url),
+            ("teamsWebhookUrl", self.teams, &mut settings.teams_webhook_url),
+        ];
+        for (name, change, place) in addresses {
+            write(change, place, |secret| seal(name, secret))?;
+        }
+        let change = match self.smtp {
+            Change::Absent => return Ok(()),
+            Change::Null => {
+                settings.smtp = None;
+                return Ok(());
+            }
+            Change::Value(change) => change,
+        };
+        let old = settings.smtp.take();
+        let mut smtp = old.clone().unwrap_or_else(|| Smtp {
+            host: String::new(),
+            port: USUAL_PORT,
+            security: SmtpSecurity::Starttls,
+            username: String::new(),
+            password: None,
+            from: String::new(),
+        });
+        need(fields, "host", change.host, &mut smtp.host);
+        need(fields, "from", change.from, &mut smtp.from);
+        change.port.map(|port| u16::try_from(port).unwrap_or(USUAL_PORT)).apply_or(&mut smtp.port, USUAL_PORT);
+        change.security.apply_or(&mut smtp.security, SmtpSecurity::Starttls);
+        change.username.apply_or(&mut smtp.username, String::new());
+        if smtp.security == SmtpSecurity::None && !smtp.host.is_empty() && !urls::is_near(&smtp.host) {
+            let message = "none is taken only for a private or loopback address, given as numbers";
+            fields.refuse(&format!("{FIELD}.smtp.security"), InvalidCode::NotAllowed, message);
+        }
+        // The password is bound to where it was given for: whoever may change the address cannot have it sent elsewhere.
+        let place = |smtp: &Smtp| (smtp.host.to_ascii_lowercase(), smtp.port, smtp.security);
+        if old.is_some_and(|old| place(&old) != place(&smtp)) {
+            smtp.password = None;
+        }
+        write(change.password, &mut smtp.password, |secret| seal("smtp/password", secret))?;
+        settings.smtp = Some(smtp);
+        Ok(())
+    }
+}
+
+fn read_smtp(fields: &mut Fields) -> Change<SmtpChange> {
+    let security = |value| {
+        Ok(match body::one_of(&["starttls", "tls", "none"])(value)?.as_str() {
+            "tls" => SmtpSecurity::Tls,
+            "none" => SmtpSecurity::None,
+            _ => SmtpSecurity::Starttls,
+        })
+    };
+    fields.nested("smtp").map(|mut nested| {
+        nested.read_only(&["passwordSet"]);
+        let change = SmtpChange {
+            host: nested.optional("host", host),
+            port: nested.change("port", body::number(1, 65535)),
+            security: nested.change("security", security),
+            username: nested.change("username", body::text(256)),
+            password: nested.change("password", password),
+            from: nested.optional("from", email),
+        };
+        fields.absorb(nested);
+        change
+    })
+}
+
+/// Writes a text that a mail server cannot do without.
+fn need(fields: &mut Fields, name: &str, change: Option<String>, place: &mut String) {
+    let field = format!("{FIELD}.smtp.{name}");
+    match change {
+        Some(value) => *place = value,
+        None if place.is_empty() && !fields.has_failed_on(&field) => fields.refuse(&field, InvalidCode::Required, "is required"),
+        None => {}
+    }
+}
+
+/// Writes a secret into its place, sealed.
+fn write(change: Change<Secret>, place: &mut Option<Sealed>, seal: impl FnOnce(&Secret) -> Result<Sealed>) -> Result<()> {
+    match change {
+        Change::Absent => {}
+        Change::Null => *place = None,
+        Change::Value(secret) => *place = Some(seal(&secret)?),
+    }
+    Ok(())
+}
+
+fn without_doubles(emails: Vec<String>) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::with_capacity(emails.len());
+    for email in emails {
+        if !kept.contains(&email) {
+            kept.push(email);
+        }
+    }
+    kept
+}
+
+fn chat_address(value: Value) -> std::result::Result<Secret, Fault> {
+    Ok(Secret::new(urls::address(value)?.text))
+}
+
+fn password(value: Value) -> std::result::Result<Secret, Fault> {
+    let password = body::secret(1024)(value)?;
+    let is_line = !password.reveal().is_empty() && !password.reveal().chars().any(char::is_control);
+    if is_line { Ok(password) } else { Err(Fault::invalid("must not be empty or contain control characters")) }
+}
+
+/// A name or an address, without a port.
+fn host(value: Value) -> std::result::Result<String, Fault> {
+    let host = body::text(253)(value)?;
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let is_name = host.split('.').all(is_label);
+    match is_name || host.parse::<std::net::IpAddr>().is_ok() {
+        true => Ok(host),
+        false => Err(Fault::invalid("must be a host name or an address, without a port")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_names_or_addresses_and_nothing_else() {
+        for good in ["mail.studio.example", "localhost", "10.0.0.5", "::1", "fd00::25", "mail"] {
+            assert!(host(Value::String(good.into())).is_ok(), "{good}");
+        }
+        for bad in ["", "mail:25", "[::1]", "a b", "-a.example", "a..b", "mail.example/x", "user@mail", "m\u{e4}il.example", "a\r\nb"] {
+            assert!(host(Value::String(bad.into())).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Linking a stream of the organization's version-control server (decisions 6).
+
+use serde_json::Value;
+
+use super::body::{self, BodyDigest, Fault, Fields, FromBody};
+use super::build_setting_fields::stream_path;
+use super::endpoint::{Call, Created, Head};
+use super::error::{ApiError, Problem, Result};
+use super::projects::{Detail, LONGEST_NAME, uproject_path};
+use crate::model::organization::StreamvcConnection;
+use crate::model::project::SourceLink;
+use crate::model::validation::InvalidCode;
+use crate::model::{Id, Organization, Project};
+use crate::store::{Read, tables};
+
+/// Body of POST `/projects/add-streamvc`
+pub(super) struct AddStreamvc {
+    name: String,
+    depot: String,
+    stream_path: String,
+    uproject_path: String,
+}
+
+impl FromBody for AddStreamvc {
+    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
+        let (mut fields, digest) = Fields::from_body(body, head).await?;
+        let name = fields.required("name", body::name(LONGEST_NAME));
+        let depot = fields.required("depot", depot);
+        let stream_path = fields.required("streamPath", stream_path);
+        let uproject_path = fields.required("uprojectPath", uproject_path);
+        if uproject_path.as_deref() == Some("") {
+            fields.refuse("uprojectPath", InvalidCode::Required, "is required");
+        }
+        if let (Some(depot), Some(stream)) = (&depot, &stream_path)
+            && !lies_in(stream, depot)
+        {
+            fields.refuse("streamPath", InvalidCode::InvalidValue, "must lie in the depot");
+        }
+        fields.finish()?;
+        let all = (|| Some(AddStreamvc { name: name?, depot: depot?, stream_path: stream_path?, uproject_path: uproject_path? }))();
+        Ok((all.ok_or_else(|| ApiError::validation(Vec::new()))?, digest))
+    }
+}
+
+/// `depot` or `//depot`; kept as the latter.
+fn depot(value: Value) -> std::result::Result<String, Fault> {
+    let text = body::text(128)(value)?;
+    let name = text.strip_prefix("//").unwrap_or(&text);
+    let is_name = !name.is_empty()
+        && !name.contains(['/', '\\', '#', '@', '%', '*', ' ', '"'])
+        && !name.contains("...")
+        && !name.starts_with('-')
+        && !matches!(name, "." | "..");
+    if is_name { Ok(format!("//{name}")) } else { Err(Fault::invalid("must be a depot's name, such as Games or //Games")) }
+}
+
+fn lies_in(stream: &str, depot: &str) -> bool {
+    stream.strip_prefix(depot).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The organization's connection; 409 without one.
+fn connection(rows: &impl Read, id: Id<Organization>) -> Result<StreamvcConnection> {
+    let organization: Option<Organization> = rows.get(id, id)?;
+    organization.ok_or(Problem::NotFound)?.streamvc.ok_or_else(|| Problem::StreamvcNotConfigured.into())
+}
+
+/// Links a stream.
+pub(super) async fn add(call: Call<(), (), AddStreamvc>) -> Result<Created> {
+    if call.caller.is_limited() {
+        return Err(ApiError::new(Problem::InsufficientScope, "A token that is limited to projects or settings adds none."));
+    }
+    let AddStreamvc { name, depot, stream_path, uproject_path } = call.body;
+    let organization_id = call.caller.organization();
+    call.app.store.read(|snapshot| connection(snapshot, organization_id))?;
+    let now = call.app.clock.now();
+    let project = Project {
+        id: call.app.clock.new_id(),
+        organization_id,
+        name,
+        description: String::new(),
+        source: SourceLink::Streamvc { depot, stream_path },
+        uproject_path,
+        uproject: None,
+        last_build: None,
+        created_at: now,
+        updated_at: now,
+        version: 1,
+    };
+    let created = Created::new(&format!("/projects/{}", project.id), &Detail::new(&project, &[]), Some(project.version))?;
+    let (answer, idempotency) = (created.clone(), call.idempotency);
+    let insert = move |change: &crate::store::Change| {
+        // It may have been taken away meanwhile.
+        connection(change, organization_id)?;
+        let key = tables::project_source_key(project.source.kind(), project.source.repo_link(), &project.uproject_path);
+        if change.find(organization_id, &tables::PROJECTS_BY_SOURCE, &key)?.is_some() {
+            return Err(ApiError::from(Problem::ProjectExists));
+        }
+        change.put(&project)?;
+        idempotency.remember(change, &answer)
+    };
+    call.app.store.write(insert).await?;
+    Ok(created)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_depot_has_one_form_and_holds_its_streams_only() {
+        let read = |text: &str| depot(Value::String(text.into())).ok();
+        assert_eq!([read("Games"), read("//Games")], [Some("//Games".to_owned()), Some("//Games".to_owned())]);
+        for bad in ["", "//", "a/b", "//a/b", "a b", "a*", "...", "..", "-x", "a@1", "a#2", "a%b"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+        assert!(lies_in("//Games/main", "//Games") && !lies_in("//Games2/main", "//Games") && !lies_in("//Other/main", "//Games"));
+    }
+}
