@@ -1,8 +1,8 @@
 //! The list of builds: every combination of filters at the cost of a page.
 //!
 //! No filter, or one, is a walk along one index. Several are walked side by side: each index in turn is asked for its
-//! newest build that is no newer than where the others stand, and where all agree is a match. Where matches are so rare
-//! that this finds little, the rest of the page is merged from the lanes that match (see `model::lane`), each of which is a
+//! newest build that is no newer than where the others stand, and where all agree is a match. Where lanes (see `model::lane`)
+//! are few, or matches so rare that this finds little, the page is merged from the lanes that match, each of which is a
 //! list of builds by age: what that costs depends on the lanes and not on the builds.
 
 use std::collections::BinaryHeap;
@@ -17,6 +17,11 @@ use crate::model::{Build, BuildSetting, Id, Lane, Organization, Project, Status}
 
 /// How often indexes are asked before lanes are. A page of matches that are one in ten takes less; beyond it they are rare.
 const PATIENCE: usize = 1000;
+
+/// So few lanes are looked at rather than indexes.
+const FEW_LANES: usize = 40;
+/// Lanes are counted up to this.
+const MOST_COUNTED: usize = 1000;
 
 /// What a list of builds may be asked for; `None` is anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,13 +57,18 @@ impl BuildFilter {
         .collect()
     }
 
-    /// The index of lanes that leaves the fewest to look at; `None`: all lanes.
-    fn lanes(&self) -> Option<(&'static Index<Lane>, Key)> {
-        let by_setting = self.build_setting_id.map(|id| (&LANES_BY_SETTING, Key::of_id(id)));
-        let by_project = || self.project_id.map(|id| (&LANES_BY_PROJECT, Key::of_id(id)));
-        let by_branch = || self.branch.as_ref().map(|branch| (&LANES_BY_BRANCH, Key::of_text(branch)));
-        let by_platform = || self.platform.as_ref().map(|platform| (&LANES_BY_PLATFORM, Key::of_text(platform)));
-        by_setting.or_else(by_project).or_else(by_branch).or_else(by_platform)
+    /// The lists of lanes that hold all lanes of this filter.
+    fn lanes(&self) -> Vec<(&'static Index<Lane>, Key)> {
+        let text = |index, text: &Option<String>| text.as_ref().map(|text| (index, Key::of_text(text)));
+        [
+            self.build_setting_id.map(|id| (&LANES_BY_SETTING, Key::of_id(id))),
+            self.project_id.map(|id| (&LANES_BY_PROJECT, Key::of_id(id))),
+            text(&LANES_BY_BRANCH, &self.branch),
+            text(&LANES_BY_PLATFORM, &self.platform),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 
     fn admits(&self, lane: &Lane) -> bool {
@@ -86,12 +96,34 @@ pub fn page(
         return rows.page(organization, walks.pop(), after, Order::NewestFirst, limit);
     }
     let mut found = Found { items: Vec::with_capacity(limit), behind: after, is_complete: false, has_more: false };
-    walk_side_by_side(rows, organization, &walks, limit, &mut found)?;
+    let lanes = shortest_list(rows, organization, filter)?;
+    if lanes.length > FEW_LANES {
+        walk_side_by_side(rows, organization, &walks, limit, &mut found)?;
+    }
     if !found.is_complete {
-        merge_lanes(rows, organization, filter, limit, &mut found)?;
+        merge_lanes(rows, organization, filter, lanes, limit, &mut found)?;
     }
     let next = found.items.last().map(|build| build.id).filter(|_| found.has_more);
     Ok(Page { items: found.items, next })
+}
+
+/// Lanes to look at for a filter.
+struct Lanes {
+    /// `None`: all there are.
+    list: Option<(&'static Index<Lane>, Key)>,
+    /// How many, as far as it was counted.
+    length: usize,
+}
+
+fn shortest_list(rows: &impl Read, organization: Id<Organization>, filter: &BuildFilter) -> Result<Lanes, StoreError> {
+    let mut shortest = Lanes { list: None, length: usize::MAX };
+    for (index, key) in filter.lanes() {
+        let length = rows.count_up_to(organization, (index, &key), MOST_COUNTED)?;
+        if length < shortest.length {
+            shortest = Lanes { list: Some((index, key)), length };
+        }
+    }
+    Ok(shortest)
 }
 
 /// A page on the way.
@@ -141,10 +173,11 @@ fn merge_lanes(
     rows: &impl Read,
     organization: Id<Organization>,
     filter: &BuildFilter,
+    lanes: Lanes,
     limit: usize,
     found: &mut Found,
 ) -> Result<(), StoreError> {
-    let lists = matching_lists(rows, organization, filter)?;
+    let lists = matching_lists(rows, organization, filter, lanes)?;
     let behind = |list: &Key, after| -> Result<Option<Id<Build>>, StoreError> {
         let index = if filter.status.is_some() { &BUILDS_BY_LANE_AND_STATUS } else { &BUILDS_BY_LANE };
         rows.next_id(organization, (index, list), after, Order::NewestFirst)
@@ -164,9 +197,9 @@ fn merge_lanes(
 }
 
 /// The keys of the lists that a page is merged from.
-fn matching_lists(rows: &impl Read, organization: Id<Organization>, filter: &BuildFilter) -> Result<Vec<Key>, StoreError> {
+fn matching_lists(rows: &impl Read, organization: Id<Organization>, filter: &BuildFilter, lanes: Lanes) -> Result<Vec<Key>, StoreError> {
     let mut lists = Vec::new();
-    rows.for_each(organization, filter.lanes(), |lane| {
+    rows.for_each(organization, lanes.list, |lane| {
         if filter.admits(&lane) {
             let list = Key::of_id(lane.id);
             lists.push(match filter.status {

@@ -235,6 +235,21 @@ pub trait Read: Rows + Sized {
         Ok(self.ids(index.name, &index.prefix(organization, key), after, order, 1)?.pop())
     }
 
+    /// How many records have this key in an organization's index, counted up to `most`.
+    fn count_up_to<R: Record>(
+        &self,
+        organization: Id<Organization>,
+        (index, key): (&Index<R>, &Key),
+        most: usize,
+    ) -> Result<usize, StoreError> {
+        let mut count = 0;
+        self.walk(index.name, &Range::of_prefix(&index.prefix(organization, key)), Order::OldestFirst, &mut |_, _| {
+            count += 1;
+            Ok(count < most)
+        })?;
+        Ok(count)
+    }
+
     /// As [`Read::next_id`], `from` itself included.
     fn id_at_or_behind<R: Record>(
         &self,
