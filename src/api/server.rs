@@ -209,7 +209,7 @@ impl Census {
         let all: usize = connections.values().map(Vec::len).sum();
         let own = connections.get(&address).map_or(0, Vec::len);
         let is_full = if own >= settings.connections_per_address {
-            !connections.get_mut(&address).is_some_and(|own| give_up_one(own))
+            !connections.get_mut(&address).is_some_and(give_up_one)
         } else {
             all >= settings.maximum_connections && !give_up_one_of_all(&mut connections)
         };

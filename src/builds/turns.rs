@@ -52,8 +52,11 @@ pub(super) fn lines(rows: &impl Read, now: Timestamp) -> Result<Vec<Line>, Store
     Ok(lines)
 }
 
+/// A waiting build and whose it is.
+type Waiting = (Id<Organization>, Id<Build>);
+
 /// The first `limit` waiting builds of the host in the order in which they would begin, if each could at its turn.
-pub(super) fn order(rows: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<(Id<Organization>, Id<Build>)>, StoreError> {
+pub(super) fn order(rows: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<Waiting>, StoreError> {
     let mut order = Vec::new();
     let (paused, others): (Vec<Line>, Vec<Line>) = lines(rows, now)?.into_iter().partition(|line| line.is_paused);
     for group in [others, paused] {

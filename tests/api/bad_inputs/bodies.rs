@@ -155,8 +155,10 @@ const ENDPOINTS: &[Endpoint] = &[
     },
 ];
 
-/// Objects inside a body: name, method, path, what stands around the field, the fields.
-const NESTED: &[(&str, &str, &str, &str, &[(&str, Takes)])] = &[
+/// An object inside a body: name, method, path, what stands around the field, the fields.
+type Nested = (&'static str, &'static str, &'static str, &'static str, &'static [(&'static str, Takes)]);
+
+const NESTED: &[Nested] = &[
     (
         "createBuildSetting",
         "POST",

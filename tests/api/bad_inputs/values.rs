@@ -234,7 +234,7 @@ impl Takes {
                     ("secrets of a list", "[{\"plugin\": \"custom-deploy\", \"config\": {\"url\": \"https://a.example\"}, \"secrets\": [\"x\"]}]"),
                     ("secret of a number", "[{\"plugin\": \"custom-deploy\", \"config\": {\"url\": \"https://a.example\"}, \"secrets\": {\"authorization\": 5}}]"),
                 ]);
-                bad.push(("too many", format!("[{}]", vec!["{\"plugin\": \"custom-deploy\", \"config\": {\"url\": \"https://a.example\"}}"; 9].join(","))));
+                bad.push(("too many", format!("[{}]", ["{\"plugin\": \"custom-deploy\", \"config\": {\"url\": \"https://a.example\"}}"; 9].join(","))));
                 bad.push(("large config", format!("[{{\"plugin\": \"custom-deploy\", \"config\": {{\"url\": \"https://a.example\", \"x\": \"{}\"}}}}]", "x".repeat(17_000))));
                 bad
             }
