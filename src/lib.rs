@@ -11,6 +11,7 @@
 //!    builds                          the life of a build
 //!    people                          accounts, sessions, tokens, members
 //!    keys                            the master key and what is sealed with it, changed in step
+//!    retention                       what is deleted, and when
 //! 1  store · artifacts · plugins · outbound · vault    one outside thing each
 //! 0  model · seams · clock · platform · uproject       words, rules, traits, the operating system
 //! ```
@@ -61,6 +62,7 @@ pub mod outbound;
 pub mod people;
 pub mod platform;
 pub mod plugins;
+pub mod retention;
 pub mod schedules;
 pub mod seams;
 pub mod store;

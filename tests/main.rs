@@ -18,6 +18,7 @@ mod logs;
 mod outbound;
 mod platform;
 mod plugins;
+mod retention;
 mod schedules;
 mod store;
 mod support;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: &[&[&str]] = &[
     &["model", "seams", "clock", "platform", "uproject"],
     &["store", "artifacts", "plugins", "outbound", "vault"],
-    &["builds", "people", "schedules", "keys"],
+    &["builds", "people", "retention", "schedules", "keys"],
     &["app"],
     &["api"],
     &["appliance", "config", "control"],
@@ -24,6 +24,7 @@ const SAME_FLOOR: &[(&str, &[&str])] = &[
     ("seams", &["model", "platform"]),
     ("uproject", &["model"]),
     ("plugins", &["outbound"]),
+    ("retention", &["builds", "people"]),
     ("schedules", &["builds"]),
     ("appliance", &["config", "control"]),
     ("main", &["cli"]),

@@ -32,6 +32,13 @@ pub(super) fn find(rows: &impl Read, caller: &Caller, id: Id<Build>) -> Result<B
     build.filter(|build| caller.may_see(build)).ok_or_else(|| Problem::NotFound.into())
 }
 
+/// The same, as it is shown.
+fn find_shown(rows: &impl Read, app: &App, caller: &Caller, id: Id<Build>) -> Result<Build> {
+    let mut build = find(rows, caller, id)?;
+    app.builds.keeping().show(rows, [&mut build])?;
+    Ok(build)
+}
+
 /// GET `/builds`
 pub(super) struct ListBuilds {
     project_id: Option<String>,
@@ -96,7 +103,11 @@ pub(super) async fn list(call: Call<(), ListBuilds>) -> Result<Ok200<Page<BuildV
     let cursors = Cursors::new(&app.vault, caller.organization(), "listBuilds", &filters.map(Option::as_deref))?;
     let after = query.cursor.as_deref().map(|cursor| cursors.read::<Build>(cursor)).transpose()?;
     let Some(filter) = query.filter() else { return Ok(Ok200(Page { items: Vec::new(), next_cursor: None })) };
-    let page = app.store.read(|snapshot| page(snapshot, caller, &filter, after, query.limit))?;
+    let page = app.store.read(|snapshot| {
+        let mut page = page(snapshot, caller, &filter, after, query.limit)?;
+        app.builds.keeping().show(snapshot, &mut page.items)?;
+        Ok::<_, StoreError>(page)
+    })?;
     let outlooks = app.builds.outlooks(&page.items)?;
     let items = page.items.into_iter().zip(outlooks).map(|(build, outlook)| BuildView::new(build, outlook)).collect();
     Ok(Ok200(Page { items, next_cursor: page.next.map(|last| cursors.write(last)) }))
@@ -137,7 +148,7 @@ fn page(
 
 /// One build with the newest lines of its log.
 pub(super) async fn show(call: Call<Id<Build>>) -> Result<Resource<BuildDetail>> {
-    let build = call.app.store.read(|snapshot| find(snapshot, &call.caller, call.path))?;
+    let build = call.app.store.read(|snapshot| find_shown(snapshot, &call.app, &call.caller, call.path))?;
     let log = call.app.logs.reader(build.id).await.map_err(ApiError::internal)?;
     let log_lines = log.line_count().max(build.log_lines);
     let recent_logs = log.tail(RECENT_LINES).await.map_err(ApiError::internal)?;
@@ -225,7 +236,7 @@ impl FromBody for BuildChange {
 
 /// Keeps the artifact from retention, or gives it back.
 pub(super) async fn change(call: Call<Id<Build>, (), BuildChange>) -> Result<Resource<BuildView>> {
-    let (caller, head, id) = (call.caller, call.head, call.path);
+    let (caller, head, id, builds) = (call.caller, call.head, call.path, call.app.builds.clone());
     let pinned = call.body.pinned;
     let update = move |tx: &crate::store::Change| {
         let mut build = find_for_change(tx, &caller, id)?;
@@ -234,6 +245,7 @@ pub(super) async fn change(call: Call<Id<Build>, (), BuildChange>) -> Result<Res
             build.pinned = pinned;
             tx.put(&build)?;
         }
+        builds.keeping().show(tx, [&mut build])?;
         Ok::<_, ApiError>(build)
     };
     let build = call.app.store.write(update).await?;

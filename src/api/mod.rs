@@ -48,6 +48,7 @@ pub mod router;
 pub mod routes;
 pub mod server;
 mod sessions;
+mod storage;
 mod streamvc_projects;
 mod strict_json;
 pub mod tls;

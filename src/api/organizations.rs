@@ -19,6 +19,7 @@ use crate::model::build_setting::{BUILD_TYPES, PLATFORMS, Supersede};
 use crate::model::organization::{
     DefaultProjectSettings, GithostConnection, GithostStatus, Installation, PLAN, StreamvcConnection, WebhookSecrets,
 };
+use crate::model::retention::Keep;
 use crate::model::secret::Sealed;
 use crate::model::validation::InvalidCode;
 use crate::model::{Id, Organization, Secret, Timestamp};
@@ -106,13 +107,16 @@ impl GithostView {
     }
 }
 
-fn resource(organization: &Organization) -> Resource<OrganizationView> {
+fn resource(organization: &Organization, host: Keep) -> Resource<OrganizationView> {
+    let mut defaults = organization.default_project_settings.clone();
+    let keep = host.of(&defaults);
+    (defaults.artifact_retention_days, defaults.keep_last_artifacts) = (Some(keep.days), Some(keep.last));
     let view = OrganizationView {
         id: organization.id,
         name: organization.name.clone(),
         slug: organization.slug.clone(),
         plan: PLAN,
-        default_project_settings: organization.default_project_settings.clone(),
+        default_project_settings: defaults,
         integration_settings: IntegrationSettingsView::new(&organization.integration_settings),
         integrations: Integrations {
             githost: GithostView::new(organization.githost.as_ref()),
@@ -134,7 +138,9 @@ fn find(rows: &impl Read, caller: &Caller, id: Id<Organization>) -> Result<Organ
 
 /// The organization.
 pub(super) async fn show(call: Call<Id<Organization>>) -> Result<Resource<OrganizationView>> {
-    call.app.store.read(|snapshot| find(snapshot, &call.caller, call.path).map(|organization| resource(&organization)))
+    call.app
+        .store
+        .read(|snapshot| find(snapshot, &call.caller, call.path).map(|organization| resource(&organization, call.app.builds.keep())))
 }
 
 /// Changes name, defaults and where notifications go.
@@ -154,7 +160,7 @@ pub(super) async fn change(call: Call<Id<Organization>, (), Fields>) -> Result<R
     };
     let settings = SettingsChange::read(&mut fields);
     fields.read_only(&["id", "slug", "plan", "integrations", "createdAt", "updatedAt"]);
-    let now = app.clock.now();
+    let (now, host) = (app.clock.now(), app.builds.keep());
     let update = {
         let app = app.clone();
         move |tx: &crate::store::Change| {
@@ -169,7 +175,7 @@ pub(super) async fn change(call: Call<Id<Organization>, (), Fields>) -> Result<R
             organization.updated_at = now;
             organization.version += 1;
             tx.put(&organization)?;
-            Ok::<_, ApiError>(resource(&organization))
+            Ok::<_, ApiError>(resource(&organization, host))
         }
     };
     app.store.write(update).await
@@ -221,8 +227,8 @@ impl DefaultsChange {
         self.platform.apply_or(&mut defaults.platform, beginning.platform);
         self.build_type.apply_or(&mut defaults.build_type, beginning.build_type);
         self.timeout_minutes.apply_or(&mut defaults.timeout_minutes, beginning.timeout_minutes);
-        self.artifact_retention_days.apply_or(&mut defaults.artifact_retention_days, beginning.artifact_retention_days);
-        self.keep_last_artifacts.apply_or(&mut defaults.keep_last_artifacts, beginning.keep_last_artifacts);
+        self.artifact_retention_days.apply(&mut defaults.artifact_retention_days);
+        self.keep_last_artifacts.apply(&mut defaults.keep_last_artifacts);
         self.notify_on_complete.apply_or(&mut defaults.notify_on_complete, beginning.notify_on_complete);
         self.supersede.apply_or(&mut defaults.supersede, beginning.supersede);
     }

@@ -11,7 +11,7 @@ use super::error::Result;
 use super::query::FromQuery;
 use super::{
     audit, build_logs, build_settings, builds, downloads, hooks, members, meta, metrics, organizations, platforms, projects, queue,
-    repositories, sessions, streamvc_projects, tokens,
+    repositories, sessions, storage, streamvc_projects, tokens,
 };
 use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, ReadIntegrations, Trigger, Write};
 use Access::{Needs, Public};
@@ -84,6 +84,7 @@ pub fn routes() -> Vec<Route> {
         put   ("/organizations/{id}/integrations/gitghost", "connectGithost",       Needs(Administer),  "Connect the git host",                     organizations::connect_githost),
         delete("/organizations/{id}/integrations/githost",  "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost),
         delete("/organizations/{id}/integrations/gitghost", "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost),
+        get   ("/storage",              "getStorage",       Needs(Read),            "How full the disk is, and what takes how much",        storage::show),
 
         post  ("/hooks/githost",                "receiveDelivery",  Public,             "Take a signed delivery of the git host",               hooks::receive).unrecorded(),
         get   ("/hooks/deliveries",             "listDeliveries",   Needs(Administer),  "List the git host's deliveries, newest first",         hooks::list),

@@ -36,6 +36,7 @@ use crate::people::{People, SetupToken};
 use crate::platform::lock::{Lock, lock};
 use crate::plugins::Plugins;
 use crate::plugins::manifest::PluginKind;
+use crate::retention::{self, Retention};
 use crate::schedules::Schedules;
 use crate::seams::{DeployTarget, SourceControl};
 use crate::store::Store;
@@ -111,6 +112,14 @@ impl Appliance {
         let deploy = plugins.list().into_iter().filter(|plugin| plugin.kind == PluginKind::DeployTarget);
         let deploy_plugins = deploy.map(|plugin| plugin.id).collect();
         let schedules = Schedules::new(store.clone(), builds.clone(), clock.clone());
+        let retention = retention::Parts {
+            store: store.clone(),
+            clock: clock.clone(),
+            artifacts: artifacts.clone(),
+            logs: logs.clone(),
+            people: people.clone(),
+            builds: builds.clone(),
+        };
         let app = Arc::new(App {
             store,
             clock,
@@ -133,7 +142,11 @@ impl Appliance {
         let server = tokio::spawn(server.serve(Arc::new(router), stop_server.clone()));
         let stop = stop_builds.clone();
         let work = builds.clone();
-        let work = tokio::spawn(async move { work.run(stop).await });
+        let retention = Retention::new(parts::retention(config), retention);
+        let work = tokio::spawn(async move {
+            let stop_retention = stop.clone();
+            tokio::join!(work.run(stop), retention.run(stop_retention));
+        });
         // Whoever is told the address may ask whether it is ready.
         while !builds.is_running() && !work.is_finished() {
             tokio::task::yield_now().await;

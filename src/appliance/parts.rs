@@ -9,10 +9,13 @@ use crate::api;
 use crate::app;
 use crate::artifacts;
 use crate::builds;
+use crate::builds::room::Marks;
 use crate::config::Config;
 use crate::config::machine::find_program;
+use crate::model::retention::Keep;
 use crate::outbound;
 use crate::plugins;
+use crate::retention;
 use crate::store;
 use crate::vault;
 
@@ -87,14 +90,19 @@ pub(super) fn builds(config: &Config) -> builds::Settings {
         engines: builds::engines::Settings { engines: engines.collect(), discover_engines: config.discover_engines },
         workspaces: config.data_dir.join("workspaces"),
         marker: marker(&config.data_dir),
-        floor_percent: config.disk.floor_percent,
-        floor_bytes: config.disk.floor_bytes,
+        keep: Keep { days: number(config.retention.artifact_days), last: number(config.retention.keep_last) },
+        marks: Marks {
+            warn_percent: config.disk.warn_percent,
+            warn_bytes: config.disk.warn_bytes,
+            floor_percent: config.disk.floor_percent,
+            floor_bytes: config.disk.floor_bytes,
+            first_build_bytes: config.disk.first_build_bytes,
+        },
     }
 }
 
 pub(super) fn app(config: &Config, deploy_plugins: Vec<String>) -> app::Settings {
     let limits = &config.rate_limits;
-    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     app::Settings {
         public_url: config.public_url.clone(),
         extra_platforms: config.platforms_extra.clone(),
@@ -109,6 +117,15 @@ pub(super) fn app(config: &Config, deploy_plugins: Vec<String>) -> app::Settings
         trusted_proxies: config.inbound.trusted_proxies.iter().filter_map(|network| network.parse().ok()).collect(),
         metrics_are_public: config.metrics.public,
     }
+}
+
+pub(super) fn retention(config: &Config) -> retention::Settings {
+    retention::Settings { log_days: number(config.retention.log_days), event_days: number(config.retention.event_days) }
+}
+
+/// The table of keys bounds it.
+fn number(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 pub(super) fn server(config: &Config) -> api::server::Settings {

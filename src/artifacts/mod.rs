@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use error::ArtifactError;
 pub use staged::Staged;
-pub use sweep::Swept;
+pub use sweep::{Fate, Swept};
 
 use crate::model::{Build, Id};
 use crate::platform::files;

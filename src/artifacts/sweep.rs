@@ -13,6 +13,17 @@ const QUARANTINE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Beside the directories of artifacts, which have two characters.
 const QUARANTINE_DIRECTORY: &str = "quarantine";
 
+/// What becomes of a file that lies under a build's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// A record names it.
+    Keep,
+    /// The record says that it was deleted: a crash came between the record and the file.
+    Delete,
+    /// Nobody knows it.
+    Quarantine,
+}
+
 /// What a sweep did.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Swept {
@@ -20,19 +31,29 @@ pub struct Swept {
     pub temporaries: usize,
     /// Names of the files that no record names, now in quarantine.
     pub quarantined: Vec<String>,
-    /// Files whose time in quarantine was over.
+    /// Files that retention had deleted already, and those whose time in quarantine was over.
     pub deleted: usize,
 }
 
 impl Artifacts {
-    /// Clears away what a crash left. Called once at start, before anything is packaged; `is_known` says whether the build's
-    /// record names an artifact.
-    pub async fn sweep(&self, is_known: impl Fn(Id<Build>) -> bool + Send + 'static) -> Result<Swept, ArtifactError> {
+    /// Clears away what a crash left. Called once at start, before anything is packaged; `fate` says what the build's
+    /// record says of its artifact.
+    pub async fn sweep(&self, fate: impl Fn(Id<Build>) -> Fate + Send + 'static) -> Result<Swept, ArtifactError> {
         let artifacts = self.clone();
-        super::blocking(move || artifacts.sweep_now(&is_known).map_err(ArtifactError::disk("sweeping the artifacts"))).await
+        super::blocking(move || artifacts.sweep_now(&fate).map_err(ArtifactError::disk("sweeping the artifacts"))).await
     }
 
-    fn sweep_now(&self, is_known: &dyn Fn(Id<Build>) -> bool) -> io::Result<Swept> {
+    /// Deletes what has been in quarantine for a day.
+    pub async fn empty_quarantine(&self) -> Result<usize, ArtifactError> {
+        let quarantine = self.inner.directory.join(QUARANTINE_DIRECTORY);
+        super::blocking(move || match delete_old(&quarantine) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            result => result.map_err(ArtifactError::disk("emptying the quarantine")),
+        })
+        .await
+    }
+
+    fn sweep_now(&self, fate: &dyn Fn(Id<Build>) -> Fate) -> io::Result<Swept> {
         let mut swept = Swept::default();
         for entry in fs::read_dir(&self.inner.temporary)? {
             let entry = entry?;
@@ -44,7 +65,7 @@ impl Artifacts {
         }
         let quarantine = self.inner.directory.join(QUARANTINE_DIRECTORY);
         fs::create_dir_all(&quarantine)?;
-        swept.deleted = delete_old(&quarantine)?;
+        swept.deleted += delete_old(&quarantine)?;
         for directory in fs::read_dir(&self.inner.directory)? {
             let directory = directory?;
             if !directory.file_type()?.is_dir() || directory.path() == quarantine {
@@ -53,8 +74,14 @@ impl Artifacts {
             for entry in fs::read_dir(directory.path())? {
                 let path = entry?.path();
                 let build = path.file_name().and_then(|name| name.to_str()?.strip_suffix(SUFFIX)?.parse().ok());
-                if build.is_some_and(|build| self.path(build) == path && is_known(build)) {
-                    continue;
+                match build.filter(|build| self.path(*build) == path).map_or(Fate::Quarantine, fate) {
+                    Fate::Keep => continue,
+                    Fate::Delete => {
+                        fs::remove_file(&path)?;
+                        swept.deleted += 1;
+                        continue;
+                    }
+                    Fate::Quarantine => {}
                 }
                 let name = path.file_name().unwrap_or_default();
                 let place = quarantine.join(name);

@@ -278,6 +278,8 @@ pub struct Closing {
     pub diagnostics: Diagnostics,
     /// Lines of its log.
     pub log_lines: u64,
+    /// Its size on disk.
+    pub log_bytes: u64,
 }
 
 /// Changes what is noted about a running build: a step, the revision. False: it does not run any more, nothing noted.
@@ -393,6 +395,8 @@ pub fn repeated(build: &Build, id: Id<Build>, now: Timestamp) -> Build {
         notification_status: None,
         cancel_requested: false,
         log_lines: 0,
+        log_bytes: 0,
+        log_deleted_at: None,
         ..build.clone()
     }
 }
@@ -420,6 +424,7 @@ pub fn close_steps(build: &mut Build, status: StepStatus, now: Timestamp) {
 fn settle(build: &mut Build, closing: Closing) {
     build.diagnostics = closing.diagnostics;
     build.log_lines = closing.log_lines;
+    build.log_bytes = closing.log_bytes;
 }
 
 fn store(tx: &Change, build: Build) -> Result<Build, LifecycleError> {

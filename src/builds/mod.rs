@@ -34,6 +34,7 @@ pub mod engines;
 pub mod executor;
 mod heads;
 pub mod inbound;
+pub mod keeping;
 pub mod lifecycle;
 pub mod logs;
 mod notes;
@@ -42,6 +43,7 @@ mod pausing;
 mod prepare;
 mod queue;
 mod recovery;
+pub mod room;
 mod run;
 mod sync;
 pub mod trigger;
@@ -62,6 +64,7 @@ use tokio_util::sync::CancellationToken;
 use crate::artifacts::Artifacts;
 use crate::clock::Clock;
 use crate::model::queue::ProjectTurn;
+use crate::model::retention::Keep;
 use crate::model::{Build, BuildSetting, Id, Organization, Project, TriggeredBy};
 use crate::seams::{DeployTarget, Executor, SourceControl};
 use crate::store::{Change, Read, Store, StoreError};
@@ -95,10 +98,10 @@ pub struct Settings {
     pub workspaces: PathBuf,
     /// What the process markers of this data directory begin with, see [`crate::platform::process::Command::marker`].
     pub marker: String,
-    /// Under this much free space, in percent of the disk, no build is started.
-    pub floor_percent: u64,
-    /// The same in bytes; whichever is reached first.
-    pub floor_bytes: u64,
+    /// How long artifacts are kept, where an organization does not say otherwise.
+    pub keep: Keep,
+    /// How full the disks may be.
+    pub marks: room::Marks,
 }
 
 /// What builds are made with.
@@ -133,6 +136,10 @@ struct Inner {
     queue: Notify,
     deploys: Notify,
     deliveries: Notify,
+    /// A hint to whoever can give up something.
+    space_wanted: Notify,
+    /// How the disk stood when it was looked at last.
+    level: Mutex<room::Level>,
     /// Set while builds are being started.
     runtime: Mutex<Option<tokio::runtime::Handle>>,
     /// Nothing is started any more until the service ends, or somebody thinks better of it.
@@ -144,6 +151,8 @@ struct Inner {
 struct Running {
     setting: Id<BuildSetting>,
     ue_version: String,
+    /// Bytes that it is expected to come to.
+    reserved: u64,
     stop: Stop,
 }
 
@@ -217,9 +226,9 @@ impl Builds {
     /// The handle; nothing runs yet.
     pub fn new(settings: Settings, parts: Parts) -> Builds {
         let running = Mutex::new(HashMap::new());
-        let (queue, deploys, deliveries) = (Notify::new(), Notify::new(), Notify::new());
-        let is_draining = AtomicBool::new(false);
-        Builds(Arc::new(Inner { settings, parts, running, queue, deploys, deliveries, runtime: Mutex::new(None), is_draining }))
+        let (queue, deploys, deliveries, space_wanted) = (Notify::new(), Notify::new(), Notify::new(), Notify::new());
+        let (runtime, is_draining, level) = (Mutex::new(None), AtomicBool::new(false), Mutex::new(room::Level::Ample));
+        Builds(Arc::new(Inner { settings, parts, running, queue, deploys, deliveries, space_wanted, level, runtime, is_draining }))
     }
 
     /// Makes a pending build; it is on disk when this returns.
@@ -310,7 +319,7 @@ impl Builds {
         let to_end = lifecycle::cancel_project(tx, organization, project, self.0.parts.clock.now())?;
         tx.remove(organization, ProjectTurn::id_of(project))?;
         self.after(tx, to_end, StopReason::Cancelled);
-        self.discard_workspaces(tx, settings);
+        self.discard_workspaces(tx, organization, settings)?;
         Ok(())
     }
 
@@ -318,8 +327,18 @@ impl Builds {
     pub fn setting_deleted_in(&self, tx: &Change, organization: Id<Organization>, setting: Id<BuildSetting>) -> Result<(), LifecycleError> {
         let to_end = lifecycle::cancel_setting(tx, organization, setting, self.0.parts.clock.now())?;
         self.after(tx, to_end, StopReason::Cancelled);
-        self.discard_workspaces(tx, vec![setting]);
+        self.discard_workspaces(tx, organization, vec![setting])?;
         Ok(())
+    }
+
+    /// How long artifacts are kept where an organization does not say otherwise.
+    pub fn keep(&self) -> Keep {
+        self.0.settings.keep
+    }
+
+    /// Answers when artifacts end.
+    pub fn keeping(&self) -> keeping::Keeping {
+        keeping::Keeping::new(self.0.settings.keep)
     }
 
     /// The logs of all builds.
@@ -350,12 +369,14 @@ impl Builds {
         });
     }
 
-    fn discard_workspaces(&self, tx: &Change, settings: Vec<Id<BuildSetting>>) {
+    fn discard_workspaces(&self, tx: &Change, organization: Id<Organization>, settings: Vec<Id<BuildSetting>>) -> Result<(), StoreError> {
+        room::forget_workspaces(tx, organization, &settings)?;
         let builds = self.clone();
         tx.after_commit(move || {
             // On a thread of its own: the writer must not wait for gigabytes.
             let _ = std::thread::Builder::new().name("discard-workspaces".into()).spawn(move || builds.0.discard_when_idle(&settings));
         });
+        Ok(())
     }
 }
 

@@ -17,7 +17,6 @@ use super::lifecycle::{self, Claim, LifecycleError};
 use super::logs::LogWriter;
 use super::{Builds, Inner, Running, Stop, StopReason, run, turns};
 use crate::model::{Build, Id, Status, Timestamp};
-use crate::platform::files;
 use crate::store::key::Key;
 use crate::store::tables::{BUILDS_PENDING, BUILDS_PENDING_BY_PROJECT};
 use crate::store::{Change, Read, StoreError};
@@ -27,7 +26,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 /// How long a build may wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Why nothing is started on a full disk.
-const STORAGE_FULL: &str = "storage_full";
+pub(super) const STORAGE_FULL: &str = "storage_full";
 
 impl Builds {
     /// Runs builds, deploys and what git hosts tell until `stop`; then starts nothing more, gives what runs the configured
@@ -42,16 +41,12 @@ impl Builds {
         self.0.runtime().is_some()
     }
 
-    /// Whether the disk has room for another build; see [`Settings::floor_bytes`](super::Settings::floor_bytes).
-    pub fn has_room(&self) -> bool {
-        self.0.has_room()
-    }
-
     async fn run_queue(&self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             // Interest is registered before the index is read, so that what comes in between is not missed.
             let mut woken = std::pin::pin!(self.0.queue.notified());
             woken.as_mut().enable();
+            self.0.watch_disk();
             if let Err(error) = self.start_what_fits().await {
                 tracing::warn!(%error, "builds could not be started");
             }
@@ -104,7 +99,8 @@ impl Builds {
 
     async fn start(&self, build: Build) -> Result<(), LifecycleError> {
         let (organization, id) = (build.organization_id, build.id);
-        let Some((mut slot, stop)) = self.occupy(&build, self.0.settings.slots) else { return Ok(()) };
+        let expected = self.0.parts.store.read(|snapshot| self.0.expected(snapshot, &build))?;
+        let Some((mut slot, stop)) = self.occupy(&build, self.0.settings.slots, expected) else { return Ok(()) };
         // Makes directories and syncs them, while the claim is being synced itself.
         let log = self.open_log(id, &Handle::current());
         let now = self.0.parts.clock.now();
@@ -122,13 +118,13 @@ impl Builds {
     }
 
     /// Takes one of `slots`. Before the claim, so that a cancellation right after that finds someone to ask.
-    fn occupy(&self, build: &Build, slots: usize) -> Option<(Slot, Stop)> {
+    fn occupy(&self, build: &Build, slots: usize, reserved: u64) -> Option<(Slot, Stop)> {
         let mut running = self.0.running();
         if running.len() >= slots || running.values().any(|running| running.setting == build.build_setting_id) {
             return None;
         }
         let stop = Stop::default();
-        let entry = Running { setting: build.build_setting_id, ue_version: build.ue_version.clone(), stop: stop.clone() };
+        let entry = Running { setting: build.build_setting_id, ue_version: build.ue_version.clone(), reserved, stop: stop.clone() };
         running.insert(build.id, entry);
         Some((Slot { builds: self.clone(), id: build.id, is_taken: true }, stop))
     }
@@ -145,10 +141,11 @@ impl Builds {
         if self.is_draining() || turns::pause_of(tx, build.organization_id)?.is_some() {
             return Ok(());
         }
-        if build.status != Status::Pending || tx.ids_on_host(&BUILDS_PENDING, &Key::all(), 2)? != [build.id] || !self.0.has_room() {
+        if build.status != Status::Pending || tx.ids_on_host(&BUILDS_PENDING, &Key::all(), 2)? != [build.id] || !self.0.fits(tx, build)? {
             return Ok(());
         }
-        let Some((slot, stop)) = self.occupy(build, self.0.settings.slots.min(1)) else { return Ok(()) };
+        let expected = self.0.expected(tx, build)?;
+        let Some((slot, stop)) = self.occupy(build, self.0.settings.slots.min(1), expected) else { return Ok(()) };
         match lifecycle::claim(tx, build.organization_id, build.id, self.0.parts.clock.now())? {
             Claim::Running(claimed) => {
                 let (builds, log) = (self.clone(), self.open_log(build.id, &runtime));
@@ -231,20 +228,12 @@ impl Inner {
                 }
             }
             let Some(build) = found else { return Ok(None) };
-            let what = match self.has_room() {
+            let what = match self.fits(snapshot, &build)? {
                 true => What::Start,
                 false if build.pending_reason.as_deref() == Some(STORAGE_FULL) => return Ok(None),
                 false => What::NoteFull,
             };
             Ok(Some(Next { build, what }))
-        })
-    }
-
-    /// Whether the disk of the workspaces is above its floor. A disk that cannot be asked is not held against a build.
-    fn has_room(&self) -> bool {
-        files::free_space(&self.settings.workspaces).map_or(true, |space| {
-            let percent = u128::from(space.free_bytes) * 100 >= u128::from(space.total_bytes) * u128::from(self.settings.floor_percent);
-            percent && space.free_bytes >= self.settings.floor_bytes
         })
     }
 }

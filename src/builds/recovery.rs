@@ -2,7 +2,7 @@
 
 use super::lifecycle::{self, Closing, LifecycleError};
 use super::{Builds, deploy, workspace};
-use crate::artifacts::{ArtifactError, Swept};
+use crate::artifacts::{ArtifactError, Fate, Swept};
 use crate::model::deploy::DeployStatus;
 use crate::model::{Build, BuildSetting, Id, Organization};
 use crate::platform::{files, process};
@@ -51,7 +51,7 @@ impl Builds {
             let ended = process::end_marked(&marker);
             files::create_private_directory(&workspaces)?;
             // In doubt a workspace stays.
-            workspace::sweep(&workspaces, |setting| builds.is_on_record::<BuildSetting>(setting, |_| true).unwrap_or(true))?;
+            workspace::sweep(&workspaces, |setting| builds.on_record::<BuildSetting>(setting).map_or(true, |setting| setting.is_some()))?;
             Ok::<_, std::io::Error>(ended)
         });
         let ended_processes = blocking.await.map_err(std::io::Error::other).and_then(|ended| ended).map_err(RecoveryError::Workspaces)?;
@@ -67,10 +67,14 @@ impl Builds {
             }
         }
         let builds = self.clone();
-        let has_artifact = |build: &Build| build.artifact.as_ref().is_some_and(|artifact| artifact.deleted_at.is_none());
-        // In doubt an artifact stays where it is.
-        let is_known = move |build| builds.is_on_record(build, has_artifact).unwrap_or(true);
-        recovered.artifacts = self.0.parts.artifacts.sweep(is_known).await?;
+        let fate = move |id: Id<Build>| match builds.on_record(id) {
+            // In doubt an artifact stays where it is.
+            Err(_) => Fate::Keep,
+            Ok(Some(build)) if build.kept_artifact().is_some() => Fate::Keep,
+            Ok(Some(build)) if build.artifact.is_some() => Fate::Delete,
+            Ok(_) => Fate::Quarantine,
+        };
+        recovered.artifacts = self.0.parts.artifacts.sweep(fate).await?;
         Ok(recovered)
     }
 
@@ -81,21 +85,21 @@ impl Builds {
     /// Fails a running build as interrupted, and answers its successor. Also the end of a build at a graceful stop.
     pub(super) async fn interrupt(&self, organization: Id<Organization>, id: Id<Build>) -> Result<Option<Build>, LifecycleError> {
         let builds = self.clone();
-        let lines = match self.0.parts.logs.writer(id).await {
+        let (lines, bytes) = match self.0.parts.logs.writer(id).await {
             Ok(log) => {
                 log.system("The service ended while this build ran.");
                 let _ = log.flush().await;
-                log.position()
+                (log.position(), log.stored_bytes())
             }
             Err(error) => {
                 tracing::warn!(%error, build.id = %id, "the log of an interrupted build cannot be closed");
-                0
+                (0, 0)
             }
         };
         let job = move |tx: &Change| {
             let clock = &builds.0.parts.clock;
             let Some(build) = tx.get::<Build>(organization, id)? else { return Err(LifecycleError::NotFound) };
-            let closing = Closing { diagnostics: build.diagnostics, log_lines: lines };
+            let closing = Closing { diagnostics: build.diagnostics, log_lines: lines, log_bytes: bytes };
             let successor = builds.0.settings.retry_interrupted.then(|| clock.new_id());
             lifecycle::interrupt(tx, organization, id, successor, closing, clock.now())
         };
@@ -112,15 +116,15 @@ impl Builds {
         self.0.parts.store.write(job).await
     }
 
-    /// Whether some organization has this record, and it is as `fits` wants it.
-    fn is_on_record<R: Record>(&self, id: Id<R>, fits: impl Fn(&R) -> bool) -> Result<bool, StoreError> {
+    /// This record, in whichever organization.
+    fn on_record<R: Record>(&self, id: Id<R>) -> Result<Option<R>, StoreError> {
         self.0.parts.store.read(|snapshot| {
             for organization in snapshot.ids_on_host(&ORGANIZATIONS_ALL, &Key::all(), usize::MAX)? {
                 if let Some(record) = snapshot.get::<R>(organization, id)? {
-                    return Ok(fits(&record));
+                    return Ok(Some(record));
                 }
             }
-            Ok(false)
+            Ok(None)
         })
     }
 }

@@ -20,7 +20,7 @@ use super::{Builds, Stop, StopReason, deploy, uat};
 use crate::artifacts::{ArtifactError, Staged};
 use crate::model::artifact::Artifact;
 use crate::model::build::{Failure, FailureCode, StepName};
-use crate::model::{Build, Status};
+use crate::model::{Build, Status, retention};
 use crate::platform::files;
 use crate::platform::running::OutputLine;
 use crate::seams::{BuildCommand, CallContext, LogSink};
@@ -332,15 +332,34 @@ impl Job {
             Ok(staged) => self.publish(staged).await,
             Err(failure) => Err(failure),
         };
-        // Every note is on disk before the end is.
-        self.notes.flush().await;
-        let result = match published {
-            Ok(artifact) => self.complete(artifact).await,
-            Err(failure) => self.fail(failure, timeout).await,
+        let ran_full = published.as_ref().is_err_and(|failure| failure.code == FailureCode::StorageFull);
+        let record = async {
+            // Every note is on disk before the end is.
+            self.notes.flush().await;
+            match published {
+                Ok(artifact) => self.complete(artifact).await,
+                Err(failure) => self.fail(failure, timeout).await,
+            }
         };
+        // At the same time: on a full disk the record waits for the space that this gives back.
+        let (result, ()) = tokio::join!(record, self.clear(ran_full));
+        self.builds.measure_workspace(&self.claimed.build, self.workspace.clone()).await;
+        result
+    }
+
+    /// Removes what only this build needed. Where the disk is full even then, the workspace goes too: nobody could build in
+    /// it, and the store needs some room to say so.
+    async fn clear(&self, ran_full: bool) {
         let workspace = self.workspace.clone();
         let _ = tokio::task::spawn_blocking(move || workspace.end()).await;
-        result
+        if ran_full && self.disk_is_full() {
+            let workspace = self.workspace.clone();
+            match tokio::task::spawn_blocking(move || workspace.discard()).await {
+                Ok(Ok(())) => self.say("The disk is full: the workspace was removed."),
+                Ok(Err(error)) => tracing::warn!(%error, "a workspace on a full disk could not be removed"),
+                Err(error) => tracing::warn!(%error, "a workspace on a full disk could not be removed"),
+            }
+        }
     }
 
     async fn publish(&self, staged: Staged) -> Result<Artifact, Failure> {
@@ -363,9 +382,10 @@ impl Job {
     async fn complete(&self, mut artifact: Artifact) -> Result<(), LifecycleError> {
         let builds = self.builds.clone();
         let (organization, id) = (self.claimed.build.organization_id, self.claimed.build.id);
-        let days = u64::from(self.claimed.organization.default_project_settings.artifact_retention_days);
+        let keep = builds.0.settings.keep.of(&self.claimed.organization.default_project_settings);
         let now = builds.0.parts.clock.now();
-        artifact.expires_at = Some(now.plus(Duration::from_secs(days * 24 * 60 * 60)));
+        // It is the newest of its setting; whoever reads it later computes this anew.
+        artifact.expires_at = (keep.last == 0).then(|| now.plus(retention::days(keep.days)));
         let wanted = deploy::wanted(&self.claimed.setting);
         let closing = self.close().await;
         let record = move |tx: &Change| {
@@ -425,7 +445,7 @@ impl Job {
         if let Err(error) = self.log.flush().await {
             tracing::warn!(%error, build.id = %self.claimed.build.id, "the log of a build is not complete");
         }
-        Closing { diagnostics: self.seen().collector.diagnostics(), log_lines: self.log.position() }
+        Closing { diagnostics: self.seen().collector.diagnostics(), log_lines: self.log.position(), log_bytes: self.log.stored_bytes() }
     }
 }
 

@@ -96,6 +96,16 @@ impl Workspace {
         }
     }
 
+    /// What it takes on the disk, in bytes.
+    pub(super) fn size(&self) -> u64 {
+        files::tree_size(&self.root)
+    }
+
+    /// Takes it out of the way; the answer is what [`remove`] has to remove.
+    pub(super) fn bury(&self) -> io::Result<Option<PathBuf>> {
+        bury(&self.all, &self.root)
+    }
+
     /// Removes all of it.
     pub(super) fn discard(&self) -> io::Result<()> {
         discard(&self.all, &self.root)
@@ -126,18 +136,22 @@ impl Inner {
 /// Removes what a build wrote, or what lies in its place. It is renamed out of the way first, so that a crash in the middle leaves
 /// nothing half removed under its name; [`sweep`] finishes that.
 fn discard(workspaces: &Path, directory: &Path) -> io::Result<()> {
+    bury(workspaces, directory)?.map_or(Ok(()), |grave| remove(&grave))
+}
+
+fn bury(workspaces: &Path, directory: &Path) -> io::Result<Option<PathBuf>> {
     let mut random = [0u8; 8];
     let _ = getrandom::fill(&mut random);
     let grave = workspaces.join(format!("{DISCARDED}{:016x}", u64::from_ne_bytes(random)));
     match std::fs::rename(directory, &grave) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
-        Ok(()) => remove(&grave),
+        Ok(()) => Ok(Some(grave)),
     }
 }
 
 /// Removes a tree; links in it are removed, never followed. Directories that its maker closed are opened first.
-fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove(path: &Path) -> io::Result<()> {
     if !std::fs::symlink_metadata(path)?.is_dir() {
         return std::fs::remove_file(path);
     }
@@ -148,6 +162,12 @@ fn remove(path: &Path) -> io::Result<()> {
         }
         result => result,
     }
+}
+
+/// The settings that have a workspace. Empty where that cannot be read.
+pub(super) fn present(workspaces: &Path) -> Vec<Id<BuildSetting>> {
+    let entries = std::fs::read_dir(workspaces).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// At a start: finishes removals that a crash cut short, and removes the workspaces of settings that are no more.

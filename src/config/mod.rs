@@ -39,6 +39,7 @@ pub struct Config {
     pub outbound: Outbound,
     pub inbound: Inbound,
     pub rate_limits: RateLimits,
+    pub retention: Retention,
     pub disk: Disk,
     pub plugins: Plugins,
     pub secret_key_file: Option<PathBuf>,
@@ -118,8 +119,21 @@ pub struct Metrics {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "see `keys::KEYS`")]
 pub struct Disk {
+    pub warn_percent: u64,
+    pub warn_bytes: u64,
     pub floor_percent: u64,
     pub floor_bytes: u64,
+    pub first_build_bytes: u64,
+}
+
+/// `[retention]`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "see `keys::KEYS`")]
+pub struct Retention {
+    pub artifact_days: u64,
+    pub keep_last: u64,
+    pub log_days: u64,
+    pub event_days: u64,
 }
 
 /// `[plugins]`

@@ -107,7 +107,7 @@ fn config(directory: &Path, options: &Options, authority: &Path) -> Result<Confi
     config.outbound.ca_certificates = vec![authority.to_owned()];
     config.executor.shutdown_grace_seconds = 1;
     // The demo's few megabytes fit on a disk that is too full for a real engine's builds.
-    config.disk.floor_percent = 0;
-    config.disk.floor_bytes = 256 << 20;
+    (config.disk.warn_percent, config.disk.floor_percent) = (0, 0);
+    (config.disk.warn_bytes, config.disk.floor_bytes, config.disk.first_build_bytes) = (512 << 20, 256 << 20, 64 << 20);
     Ok(config)
 }

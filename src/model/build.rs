@@ -78,6 +78,12 @@ pub struct Build {
     /// Lines in its log when it ended.
     #[serde(default)]
     pub log_lines: u64,
+    /// What its log takes on disk since it ended.
+    #[serde(default)]
+    pub log_bytes: u64,
+    /// When its log was deleted.
+    #[serde(default)]
+    pub log_deleted_at: Option<Timestamp>,
 }
 
 /// Where a build stands (specification, states).
@@ -191,6 +197,8 @@ impl Build {
             notification_status: None,
             cancel_requested: false,
             log_lines: 0,
+            log_bytes: 0,
+            log_deleted_at: None,
         }
     }
 
@@ -207,6 +215,11 @@ impl Build {
             Status::Pending => {}
         }
         Ok(self)
+    }
+
+    /// Its tarball, as long as it is there.
+    pub fn kept_artifact(&self) -> Option<&Artifact> {
+        self.artifact.as_ref().filter(|artifact| artifact.deleted_at.is_none())
     }
 
     /// Finished minus started; 0 if it never ran, `None` while unfinished.

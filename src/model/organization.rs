@@ -48,8 +48,10 @@ pub struct DefaultProjectSettings {
     pub platform: String,
     pub build_type: String,
     pub timeout_minutes: u32,
-    pub artifact_retention_days: u32,
-    pub keep_last_artifacts: u32,
+    /// `None`: what the configuration of the host says.
+    pub artifact_retention_days: Option<u32>,
+    /// `None`: what the configuration of the host says.
+    pub keep_last_artifacts: Option<u32>,
     pub notify_on_complete: bool,
     pub supersede: Supersede,
 }
@@ -61,8 +63,8 @@ impl Default for DefaultProjectSettings {
             platform: "Win64".into(),
             build_type: "Development".into(),
             timeout_minutes: 360,
-            artifact_retention_days: 30,
-            keep_last_artifacts: 3,
+            artifact_retention_days: None,
+            keep_last_artifacts: None,
             notify_on_complete: false,
             supersede: Supersede::Pending,
         }

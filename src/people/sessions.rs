@@ -85,6 +85,28 @@ impl People {
         Ok(SignedIn { access_token, expires_at: now.plus(ABSOLUTE), user, organization })
     }
 
+    /// Removes the records of sessions that ended. How many.
+    pub async fn forget_ended_sessions(&self) -> Result<usize, StoreError> {
+        let now = self.clock.now();
+        let mut ended = Vec::new();
+        self.store.read(|snapshot| {
+            snapshot.every::<Session>(|session| {
+                ended.extend((ends_at(&session) <= now).then_some((session.organization_id, session.id)));
+                Ok(true)
+            })
+        })?;
+        let mut removed = 0;
+        for some in ended.chunks(64) {
+            let some = some.to_vec();
+            removed += some.len();
+            let remove = move |change: &crate::store::Change| {
+                some.iter().try_for_each(|(organization, id)| change.remove::<Session>(*organization, *id).map(|_| ()))
+            };
+            self.store.write::<(), StoreError>(remove).await?;
+        }
+        Ok(removed)
+    }
+
     /// Ends a session.
     pub async fn sign_out(&self, organization: Id<Organization>, session: Id<Session>) -> Result<(), PeopleError> {
         self.store.write(move |change| change.remove(organization, session).map(|_| ()).map_err(PeopleError::Store)).await

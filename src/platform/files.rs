@@ -139,6 +139,23 @@ pub fn free_space(path: &Path) -> io::Result<Space> {
     system::free_space(path)
 }
 
+/// What the files of a tree take on the disk, in bytes. Links count as themselves; what cannot be read, or goes away
+/// meanwhile, counts nothing.
+pub fn tree_size(directory: &Path) -> u64 {
+    let mut size = 0;
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            size += system::size_on_disk(&metadata);
+            if metadata.is_dir() {
+                waiting.push(entry.path());
+            }
+        }
+    }
+    size
+}
+
 /// The disk, or this user's share of it, is full.
 pub fn is_storage_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)

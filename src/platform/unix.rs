@@ -186,6 +186,11 @@ pub(super) fn rename_no_replace(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
+pub(super) fn size_on_disk(metadata: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    metadata.blocks().saturating_mul(512)
+}
+
 pub(super) fn free_space(path: &Path) -> io::Result<Space> {
     let found = rustix::fs::statvfs(path)?;
     Ok(Space { free_bytes: found.f_bavail.saturating_mul(found.f_frsize), total_bytes: found.f_blocks.saturating_mul(found.f_frsize) })

@@ -232,6 +232,10 @@ pub(super) fn rename_no_replace(from: &Path, to: &Path) -> io::Result<()> {
     if was_moved == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+pub(super) fn size_on_disk(metadata: &std::fs::Metadata) -> u64 {
+    metadata.len()
+}
+
 pub(super) fn free_space(path: &Path) -> io::Result<Space> {
     let path = wide(path.as_os_str())?;
     let (mut free_bytes, mut total_bytes) = (0, 0);

@@ -202,6 +202,18 @@ pub trait Read: Rows + Sized {
         self.ids(index.name, key.bytes(), None, Order::OldestFirst, limit)
     }
 
+    /// Up to `limit` ids of the records with this key in an organization's index.
+    fn ids_of<R: Record>(
+        &self,
+        organization: Id<Organization>,
+        index: &Index<R>,
+        key: &Key,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<Id<R>>, StoreError> {
+        self.ids(index.name, &index.prefix(organization, key), None, order, limit)
+    }
+
     /// One page of an organization's records, beginning behind `after`: those with this key in an index, or all.
     fn page<R: Record>(
         &self,

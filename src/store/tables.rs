@@ -13,7 +13,8 @@ use crate::model::queue::{ProjectTurn, QueuePause};
 use crate::model::secret::Sealed;
 use crate::model::user::Session;
 use crate::model::{
-    ApiToken, AuditEntry, Build, BuildSetting, Delivery, Event, Id, Lane, Organization, Project, ScheduleSlot, Status, TriggeredBy, User,
+    ApiToken, AuditEntry, Build, BuildSetting, Delivery, Event, Id, Lane, Organization, Project, ScheduleSlot, Status, TriggeredBy, Usage,
+    User,
 };
 
 /// Where the schema's number is kept.
@@ -95,7 +96,8 @@ tables!(
     Delivery,
     DeliveryBody,
     TrackedHead,
-    AuditEntry
+    AuditEntry,
+    Usage
 );
 
 /// What the audit log calls a person.
@@ -141,9 +143,10 @@ record!(
         BUILDS_RUNNING,
         BUILDS_TO_DEPLOY,
         BUILDS_WITH_ARTIFACT,
-        BUILDS_BY_PUSH
+        BUILDS_BY_PUSH,
+        BUILDS_WITH_ARTIFACT_BY_SETTING
     ],
-    accompanied by lane_census_and_announcements
+    accompanied by lane_counts_and_announcements
 );
 
 record!(Lane, "lanes", None, organization_id, [LANES_BY_PROJECT, LANES_BY_SETTING, LANES_BY_PLATFORM, LANES_BY_BRANCH]);
@@ -156,6 +159,7 @@ record!(Event, "events", None, organization_id, [EVENTS_BY_BUILD]);
 record!(Delivery, "deliveries", Some("delivery"), organization_id, [DELIVERIES_BY_NAME, DELIVERIES_WAITING]);
 record!(DeliveryBody, "delivery_bodies", None, organization_id, []);
 record!(TrackedHead, "tracked_heads", None, organization_id, []);
+record!(Usage, "usages", None, organization_id, []);
 
 record!(AuditEntry, "audit_entries", None, organization_id, [AUDIT_CHAIN, AUDIT_BY_ACTOR, AUDIT_BY_OPERATION, AUDIT_BY_RESOURCE]);
 
@@ -247,9 +251,11 @@ pub const BUILDS_PENDING_BY_PROJECT: Index<Build> =
 /// What occupies executor slots, and what a restart has to deal with: running builds of the whole host.
 pub const BUILDS_RUNNING: Index<Build> = Index::host("builds_running", |build| (build.status == Status::Running).then(Key::all));
 /// A signed link names the build alone, and so does a file on disk: builds whose artifact is there.
-pub const BUILDS_WITH_ARTIFACT: Index<Build> = Index::host("builds_with_artifact", |build| {
-    build.artifact.as_ref().filter(|artifact| artifact.deleted_at.is_none()).map(|_| Key::of_id(build.id))
-});
+pub const BUILDS_WITH_ARTIFACT: Index<Build> =
+    Index::host("builds_with_artifact", |build| build.kept_artifact().map(|_| Key::of_id(build.id)));
+/// The newest artifacts of a setting, which retention keeps whatever their age.
+pub const BUILDS_WITH_ARTIFACT_BY_SETTING: Index<Build> =
+    Index::new("builds_with_artifact_by_setting", |build| build.kept_artifact().map(|_| Key::of_id(build.build_setting_id)));
 /// Builds whose artifact still has to be handed on, or was being handed on when the service ended.
 pub const BUILDS_TO_DEPLOY: Index<Build> = Index::host("builds_to_deploy", |build| {
     use crate::model::deploy::DeployStatus::{InProgress, Pending};
@@ -277,14 +283,29 @@ pub fn project_source_prefix(kind: &str, repo_link: &str) -> Key {
     Key::of_text(kind).and_text(&repo_link.to_lowercase())
 }
 
-fn lane_census_and_announcements(change: &Change, old: Option<&Build>, new: Option<&Build>) -> Result<(), StoreError> {
+fn lane_counts_and_announcements(change: &Change, old: Option<&Build>, new: Option<&Build>) -> Result<(), StoreError> {
     if let (None, Some(build)) = (old, new)
         && change.get::<Lane>(build.organization_id, Lane::id_of(build))?.is_none()
     {
         change.put(&Lane::of(build))?;
     }
     census::build(change, old, new)?;
+    if let Some(build) = new.or(old).filter(|_| Usage::differs(old, new)) {
+        let (organization, project, setting) = (build.organization_id, build.project_id, build.build_setting_id);
+        let found = change.get::<Usage>(organization, setting.cast())?;
+        let mut usage = found.unwrap_or_else(|| Usage::empty(organization, project, setting));
+        usage.replace(old, new);
+        put_usage(change, &usage)?;
+    }
     announce::build(change, old, new)
+}
+
+/// Stores what a setting takes, or that it takes nothing any more.
+pub fn put_usage(change: &Change, usage: &Usage) -> Result<(), StoreError> {
+    match usage.is_empty() {
+        true => change.remove::<Usage>(usage.organization_id, usage.id).map(|_| ()),
+        false => change.put(usage),
+    }
 }
 
 fn check_record<R: Record>(snapshot: &Snapshot, complaints: &mut Vec<String>) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::time::{Duration, SystemTime};
 
-use cookhouse::artifacts::ArtifactError;
+use cookhouse::artifacts::{ArtifactError, Fate};
 
 use super::{Shelf, build, open};
 
@@ -63,17 +63,28 @@ async fn the_sweep_keeps_what_is_known_and_sets_the_rest_aside() {
     let odd = known.with_file_name("README");
     fs::write(&odd, "x").unwrap();
 
+    let fate = |id| {
+        if id == build(1) {
+            Fate::Keep
+        } else if id == build(4) {
+            Fate::Delete
+        } else {
+            Fate::Quarantine
+        }
+    };
+    let deleted = shelf.publish(build(4)).await;
     let artifacts = open(shelf.home.path());
-    let swept = artifacts.sweep(|id| id == build(1)).await.unwrap();
-    assert_eq!((swept.temporaries, swept.deleted), (1, 0));
+    let swept = artifacts.sweep(fate).await.unwrap();
+    assert_eq!((swept.temporaries, swept.deleted), (1, 1), "the record of the one said that it was deleted");
+    assert!(!deleted.exists());
     assert_eq!(swept.quarantined, [stray.file_name().unwrap().to_str().unwrap(), "README"]);
     assert!(known.exists() && !stray.exists() && !odd.exists() && temporary.join("other").exists());
 
     // A second start within the day keeps it; a day later it goes.
-    assert_eq!(artifacts.sweep(|id| id == build(1)).await.unwrap(), Default::default());
+    assert_eq!(artifacts.sweep(fate).await.unwrap(), Default::default());
     let quarantined = shelf.home.path().join("artifacts/quarantine").join(stray.file_name().unwrap());
     let file = fs::File::options().write(true).open(&quarantined).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(25 * 60 * 60)).unwrap();
-    assert_eq!(artifacts.sweep(|id| id == build(1)).await.unwrap().deleted, 1);
+    assert_eq!(artifacts.sweep(fate).await.unwrap().deleted, 1);
     assert!(!quarantined.exists() && known.exists());
 }

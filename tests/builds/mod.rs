@@ -12,4 +12,6 @@ mod order;
 #[cfg(unix)]
 mod recovery;
 #[cfg(unix)]
+mod room;
+#[cfg(unix)]
 mod success;

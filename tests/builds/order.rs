@@ -102,7 +102,7 @@ async fn a_newer_automatic_build_takes_the_place_of_waiting_and_if_wanted_of_run
 
 #[tokio::test]
 async fn under_the_floor_nothing_starts_and_the_build_says_why() {
-    let farm = Farm::start_with(|settings| settings.floor_bytes = u64::MAX).await;
+    let farm = Farm::start_with(|settings| settings.marks.floor_bytes = u64::MAX).await;
     let build = farm.trigger().await;
     let build = farm.until(build.id, |build| build.pending_reason.is_some()).await;
     assert_eq!((build.status, build.pending_reason.as_deref()), (Status::Pending, Some("storage_full")));

@@ -22,7 +22,10 @@ impl Serving {
         arguments.extend(more);
         // The disk of whoever runs the tests may be fuller than a build machine's should be.
         let mut command = cookhouse(&arguments);
-        command.env("COOKHOUSE_DISK__FLOOR_PERCENT", "0").env("COOKHOUSE_DISK__FLOOR_BYTES", "1");
+        command
+            .env("COOKHOUSE_DISK__FLOOR_PERCENT", "0")
+            .env("COOKHOUSE_DISK__FLOOR_BYTES", "1")
+            .env("COOKHOUSE_DISK__FIRST_BUILD_BYTES", "1");
         Serving::spawn(&mut command)
     }
 

@@ -9,10 +9,12 @@ use std::time::Duration;
 use cookhouse::artifacts::{self, Artifacts};
 use cookhouse::builds::executor::LocalExecutor;
 use cookhouse::builds::logs::{self, Logs};
+use cookhouse::builds::room::Marks;
 use cookhouse::builds::{Builds, Overrides, Parts, Recovered, Request, Settings, engines, uat};
 use cookhouse::clock::Clock;
 use cookhouse::model::build::FailureCode;
 use cookhouse::model::log::{LogLine, LogStream};
+use cookhouse::model::retention::Keep;
 use cookhouse::model::{Build, BuildSetting, Id, Status, TriggeredBy};
 use cookhouse::seams::{
     ArtifactFile, BranchPage, CallContext, DeployMetadata, DeployOutcome, DeployProblem, DeployTarget, Materialised, PluginBinding,
@@ -150,7 +152,11 @@ impl SourceControl for DirectorySource {
                     () = call.cancel.cancelled() => return Err(source_error(SourceProblem::Cancelled, "cancelled")),
                 }
             }
-            copy(&self.directory, &workspace);
+            try_copy(&self.directory, &workspace).map_err(|error| {
+                let is_full = cookhouse::platform::files::is_storage_full(&error);
+                let problem = if is_full { SourceProblem::StorageFull } else { SourceProblem::Broken };
+                source_error(problem, "storage-full")
+            })?;
             self.answer(Materialised { revision: revision(id), files: 1, bytes: 0, reusable: true })
         }
         .boxed()
@@ -159,22 +165,28 @@ impl SourceControl for DirectorySource {
 
 /// Copies a tree; links stay links.
 pub(crate) fn copy(from: &Path, to: &Path) {
-    let kind = fs::symlink_metadata(from).expect("it is there").file_type();
+    try_copy(from, to).expect("copied");
+}
+
+/// The same, where there may be no room for it.
+pub(crate) fn try_copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    let kind = fs::symlink_metadata(from)?.file_type();
     if kind.is_dir() {
-        fs::create_dir_all(to).expect("a directory");
-        for entry in fs::read_dir(from).expect("readable") {
-            let name = entry.expect("readable").file_name();
-            copy(&from.join(&name), &to.join(&name));
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let name = entry?.file_name();
+            try_copy(&from.join(&name), &to.join(&name))?;
         }
     } else if kind.is_symlink() {
         #[cfg(unix)]
         {
             let _ = fs::remove_file(to);
-            std::os::unix::fs::symlink(fs::read_link(from).expect("a link"), to).expect("a link");
+            std::os::unix::fs::symlink(fs::read_link(from)?, to)?;
         }
     } else {
-        fs::copy(from, to).expect("copied");
+        fs::copy(from, to)?;
     }
+    Ok(())
 }
 
 /// Takes artifacts, or does not.
@@ -243,8 +255,8 @@ pub(crate) fn settings(home: &Path) -> Settings {
         engines: engines::Settings { engines: vec![engine("5.4", "UE_5.4"), engine("4.27", "UE_4.27")], discover_engines: false },
         workspaces: home.join("workspaces"),
         marker: format!("test-{}", home.file_name().unwrap_or_default().to_string_lossy()),
-        floor_percent: 0,
-        floor_bytes: 0,
+        keep: Keep::default(),
+        marks: Marks::default(),
     }
 }
 

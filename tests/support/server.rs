@@ -13,10 +13,12 @@ use cookhouse::artifacts::{self, Artifacts};
 use cookhouse::builds::connections::CUSTOM_DEPLOY_PLUGIN;
 use cookhouse::builds::executor::LocalExecutor;
 use cookhouse::builds::logs::{self, Logs};
+use cookhouse::builds::room::Marks;
 use cookhouse::builds::{self, Builds};
 use cookhouse::clock::Clock;
 use cookhouse::model::organization::DefaultProjectSettings;
 use cookhouse::model::permission::{Role, Scope};
+use cookhouse::model::retention::Keep;
 use cookhouse::model::{Id, Organization, Secret, Timestamp, User};
 use cookhouse::people::{NewToken, People, Reach, SetupToken};
 use cookhouse::seams::{
@@ -54,8 +56,8 @@ fn build_settings(path: &Path) -> builds::Settings {
         engines: builds::engines::Settings { engines: Vec::new(), discover_engines: false },
         workspaces: path.join("workspaces"),
         marker: format!("test-{}", std::process::id()),
-        floor_percent: 0,
-        floor_bytes: 0,
+        keep: Keep::default(),
+        marks: Marks::default(),
     }
 }
 

@@ -12,6 +12,7 @@
 mod frame;
 mod lines;
 mod masker;
+mod old;
 mod queue;
 mod reader;
 mod segment;

@@ -97,6 +97,11 @@ impl LogWriter {
         self.inner.before + self.inner.live.queue.count()
     }
 
+    /// Bytes on disk so far.
+    pub fn stored_bytes(&self) -> u64 {
+        self.inner.live.shown.borrow().extent.segments.iter().map(|segment| segment.length).sum()
+    }
+
     /// Waits until everything written before is on disk and shown. An error says that something could not be stored since
     /// the log was opened; what could be is there.
     pub async fn flush(&self) -> Result<(), LogError> {
