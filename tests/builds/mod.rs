@@ -6,6 +6,8 @@ mod deploy;
 mod ending;
 #[cfg(unix)]
 mod failures;
+#[cfg(unix)]
+mod hostile;
 mod lifecycle;
 #[cfg(unix)]
 mod order;
