@@ -10,6 +10,8 @@ mod config;
 mod demo;
 #[cfg(unix)]
 mod engine;
+#[cfg(unix)]
+mod full_disk;
 mod guests;
 mod keys;
 #[cfg(unix)]

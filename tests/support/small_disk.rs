@@ -15,8 +15,13 @@ pub(crate) struct SmallDisk {
 impl SmallDisk {
     /// Mounts one. `None` where this user may not mount: only then may a test leave early.
     pub(crate) fn mount(mebibytes: u32) -> Option<SmallDisk> {
+        SmallDisk::mount_kibibytes(u64::from(mebibytes) << 10)
+    }
+
+    /// The same, to the kibibyte.
+    pub(crate) fn mount_kibibytes(kibibytes: u64) -> Option<SmallDisk> {
         let directory = tempfile::tempdir().expect("a directory");
-        let size = format!("size={mebibytes}m");
+        let size = format!("size={kibibytes}k");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(directory.path()).output();
         match mounted {
             Ok(output) if output.status.success() => Some(SmallDisk { directory }),
@@ -29,6 +34,19 @@ impl SmallDisk {
 
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Gives it another size, with everything on it and in use.
+    pub(crate) fn resize_kibibytes(&self, kibibytes: u64) {
+        let options = format!("remount,size={kibibytes}k");
+        let status = Command::new("mount").args(["-o", &options]).arg(self.path()).status().expect("mount starts");
+        assert!(status.success(), "the disk keeps its size");
+    }
+
+    /// Kibibytes that are taken.
+    pub(crate) fn used_kibibytes(&self) -> u64 {
+        let space = cookhouse::platform::files::free_space(self.path()).expect("its space");
+        (space.total_bytes - space.free_bytes) >> 10
     }
 
     /// Takes all space that is left; give it back by removing the file.
