@@ -11,6 +11,7 @@ use crate::artifacts::signed_url::LinkSigner;
 use crate::builds::Builds;
 use crate::builds::logs::Logs;
 use crate::clock::Clock;
+use crate::live::Live;
 use crate::model::network::Network;
 use crate::model::{Id, Organization};
 use crate::people::{People, SetupToken};
@@ -72,6 +73,8 @@ pub struct App {
     pub links: LinkSigner,
     /// Logs of builds.
     pub logs: Logs,
+    /// What followers of builds and events share.
+    pub live: Live,
     /// Git hosts.
     pub source_control: Arc<dyn SourceControl>,
     /// From the configuration.

@@ -7,6 +7,7 @@
 //! 4  appliance · config · control    builds everything; orders from the command line
 //! 3  api                             HTTP
 //!    app                             the handles a handler may use
+//!    live                            what followers of builds and events share
 //! 2  schedules                       builds that the clock starts
 //!    builds                          the life of a build
 //!    people                          accounts, sessions, tokens, members
@@ -57,6 +58,7 @@ pub mod config;
 pub mod control;
 pub mod demo;
 pub mod keys;
+pub mod live;
 pub mod model;
 pub mod outbound;
 pub mod people;

@@ -11,6 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["model", "seams", "clock", "platform", "uproject"],
     &["store", "artifacts", "plugins", "outbound", "vault"],
     &["builds", "people", "retention", "schedules", "keys"],
+    &["live"],
     &["app"],
     &["api"],
     &["appliance", "config", "control"],
@@ -39,6 +40,7 @@ const ONLY_HERE: &[(&str, &[&str])] = &[
     // The demo's git server and receiver stand for machines of the studio; they are no part of the service.
     ("hyper", &["api", "demo"]),
     ("hyper_util", &["api", "demo"]),
+    ("tokio_tungstenite", &["api"]),
     ("tokio_rustls", &["api", "demo"]),
     ("reqwest", &["outbound"]),
     ("rcgen", &["demo"]),

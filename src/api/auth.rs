@@ -43,6 +43,12 @@ impl Caller {
         Reach::from(&*self.principal)
     }
 
+    /// The same caller as of now; an error when what they showed does not hold any more.
+    pub fn again(&self, app: &App) -> Result<Caller> {
+        let principal = app.people.identify_again(&self.principal).map_err(refusal)?;
+        Ok(Caller { principal: Arc::new(principal) })
+    }
+
     fn token(&self) -> Option<&ApiToken> {
         match &self.principal.bearer {
             Bearer::Session(_) => None,
@@ -159,10 +165,37 @@ pub(super) fn identify(app: &App, access: Access, head: &Head) -> Result<Option<
 pub(super) fn permit(caller: Option<&Caller>, access: Access, head: &Head) -> Result<()> {
     let Access::Needs(permission) = access else { return Ok(()) };
     let caller = caller.ok_or(Problem::Unauthenticated)?;
-    if matches!(shown(head)?, Shown::Cookie(_)) && !is_safe(&head.method) {
+    if !is_safe(&head.method) && matches!(shown(head)?, Shown::Cookie(_)) {
         check_same_origin(head)?;
     }
     caller.check(permission)
+}
+
+/// Identifies the caller of a row that streams. Browsers open those with a ticket in the query, or with their cookie if the
+/// page is this server's own.
+pub(super) fn identify_stream(app: &App, access: Access, head: &Head, query: &str) -> Result<Option<Caller>> {
+    let uses_header = head.headers.contains_key(header::AUTHORIZATION);
+    let is_foreign = match (head.headers.get("sec-fetch-site"), head.text(header::ORIGIN)) {
+        (_, Some(origin)) => !origin.eq_ignore_ascii_case(&head.base_url),
+        // Programs send neither. A page of another origin never reads a stream without sending its `Origin`.
+        (site, None) => !uses_header && site.is_some_and(|site| site != "same-origin"),
+    };
+    if is_foreign {
+        let message = "A stream is opened by this server's own pages, or by a program that sends no Origin.";
+        return Err(ApiError::new(Problem::Forbidden, message));
+    }
+    let mut tickets = serde_urlencoded::from_str::<Vec<(String, String)>>(query).unwrap_or_default();
+    tickets.retain(|(name, _)| name == "ticket");
+    match tickets.as_slice() {
+        [(_, ticket)] if !uses_header && access != Access::Public => {
+            let message = "This ticket is unknown, used, or older than a minute; get a new one with POST /auth/stream-ticket.";
+            let shown = app.live.redeem_ticket(ticket).ok_or_else(|| ApiError::new(Problem::Unauthenticated, message))?;
+            let principal = app.people.identify_again(&shown).map_err(refusal)?;
+            Ok(Some(Caller { principal: Arc::new(principal) }))
+        }
+        [_, _, ..] => Err(ApiError::new(Problem::Unauthenticated, "Send one ticket.")),
+        _ => identify(app, access, head),
+    }
 }
 
 /// What a request shows of its sender.

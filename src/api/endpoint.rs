@@ -9,6 +9,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
 
@@ -18,6 +19,7 @@ use super::body::FromBody;
 use super::conditional::Tag;
 use super::error::{ApiError, BoxError, Problem, Result};
 use super::idempotency::{Begun, Idempotency};
+use super::link::Link;
 use super::query::{FromQuery, Pairs};
 use super::rate_limits::Counted;
 use crate::app::App;
@@ -102,6 +104,8 @@ pub struct Route {
     pub counted: Counted,
     /// It will go; every answer says so.
     pub deprecation: Option<Deprecation>,
+    /// An endless answer, which browsers may open with a ticket.
+    pub is_stream: bool,
     pub(super) handler: Handler,
 }
 
@@ -156,6 +160,15 @@ impl Route {
     /// The row will go.
     pub fn deprecated(mut self, deprecation: Deprecation) -> Self {
         self.deprecation = Some(deprecation);
+        self
+    }
+
+    /// The row answers with a stream: it takes a `ticket` in the query, and a cookie only from this server's own pages.
+    /// Streams have a limit of their own.
+    pub fn streams(mut self) -> Self {
+        self.produces = Produces::Other;
+        self.counted = Counted::Not;
+        self.is_stream = true;
         self
     }
 
@@ -230,6 +243,7 @@ where
         is_recorded: true,
         counted: Counted::Requests,
         deprecation: None,
+        is_stream: false,
         handler,
     }
 }
@@ -266,6 +280,10 @@ pub struct Head {
     pub base_url: String,
     /// Came over TLS, or `public_url` says so.
     pub is_secure: bool,
+    /// The connection it came on.
+    pub link: Link,
+    /// What the connection becomes after an answer with 101.
+    pub upgrade: Option<OnUpgrade>,
 }
 
 impl Head {

@@ -70,6 +70,7 @@ mod table {
         NotAcceptable           NOT_ACCEPTABLE                  "not_acceptable"            "This answer exists as application/json only.",
         RequestTimeout          REQUEST_TIMEOUT                 "request_timeout"           "The body did not arrive in time.",
         PayloadTooLarge         PAYLOAD_TOO_LARGE               "payload_too_large"         "The body is larger than 1 MiB.",
+        UpgradeRequired         UPGRADE_REQUIRED                "upgrade_required"          "This address speaks WebSocket (RFC 6455, version 13) only.",
         UnsupportedMediaType    UNSUPPORTED_MEDIA_TYPE          "unsupported_media_type"    "Send the body as `Content-Type: application/json`.",
         HeadersTooLarge         REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large"         "The request's headers are too many or too large.",
         MultipleUprojects       CONFLICT                        "multiple_uprojects"        "Several .uproject files match; name one as `uprojectPath`.",
@@ -88,6 +89,7 @@ mod table {
         UpstreamError           BAD_GATEWAY                     "upstream_error"            "The source-control server could not be reached, or answered nonsense.",
         UpstreamRateLimited     SERVICE_UNAVAILABLE             "upstream_rate_limited"     "The source-control server asks to be asked less often.",
         Draining                SERVICE_UNAVAILABLE             "draining"                  "The service is stopping or overloaded; try again soon.",
+        TooManyStreams          SERVICE_UNAVAILABLE             "too_many_streams"          "Too many streams are open, yours or in all; close some.",
         StorageFull             SERVICE_UNAVAILABLE             "storage_full"              "The service's disk is full.",
     }
 }

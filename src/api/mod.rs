@@ -30,6 +30,8 @@ mod githost;
 pub mod hooks;
 mod idempotency;
 mod integration_settings;
+pub mod link;
+mod live;
 mod members;
 mod meta;
 mod metrics;

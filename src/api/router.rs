@@ -9,6 +9,7 @@ use std::time::Instant;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use percent_encoding::percent_decode_str;
 
@@ -17,6 +18,7 @@ use super::auth;
 use super::compress;
 use super::endpoint::{self, Body, Deprecation, Head, Produces, RawCall, Route};
 use super::error::{ApiError, Problem, Result};
+use super::link::Link;
 use super::query::Pairs;
 use super::rate_limits::{self, Counted, RateLimiter, Standing};
 use super::refusals::Refusals;
@@ -42,6 +44,8 @@ pub struct Connection {
     pub is_tls: bool,
     /// Told when the connection waits for its client and when for us.
     pub activity: Arc<Activity>,
+    /// For answers that outlive the request.
+    pub link: Link,
 }
 
 /// Finds rows and runs them.
@@ -100,7 +104,9 @@ impl Router {
                 error.into_response(&request_id)
             });
         }
-        connection.activity.waits();
+        if !trace.is_stream || !response.status().is_success() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            connection.activity.waits();
+        }
         finish(response.headers_mut(), &request_id);
         rate_limits::tell(response.headers_mut(), &trace.standings);
         if let Some(deprecation) = trace.deprecation {
@@ -135,7 +141,8 @@ impl Router {
         trace: &mut Trace,
     ) -> Result<Response<Body>> {
         check_size(&request)?;
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let upgrade = parts.extensions.remove::<OnUpgrade>();
         let host = check_host(parts.version, &parts.headers)?;
         let path = parts.uri.path().to_owned();
         let (row, parameters) = self.find(&parts.method, &path)?;
@@ -147,7 +154,8 @@ impl Router {
         }
         let (base_url, is_secure) = self.base_url(host, connection.is_tls);
         let Client { address: peer, is_local } = client;
-        let head = Head { method: parts.method, path, headers: parts.headers, request_id, peer, is_local, base_url, is_secure };
+        let link = connection.link.clone();
+        let head = Head { method: parts.method, path, headers: parts.headers, request_id, peer, is_local, base_url, is_secure, link, upgrade };
         let head = Arc::new(head);
         let origin = Origin::of_request(self.app.clock.clone(), row.operation_id, &head.request_id, head.peer);
         let request = Asked { parameters, query: parts.uri.query().unwrap_or(""), body, activity: connection.activity.clone() };
@@ -172,7 +180,11 @@ impl Router {
         for (kind, id) in row.ids(&parameters) {
             origin.names(kind, id);
         }
-        let caller = auth::identify(&self.app, row.access, head)?;
+        trace.is_stream = row.is_stream;
+        let caller = match row.is_stream {
+            false => auth::identify(&self.app, row.access, head)?,
+            true => auth::identify_stream(&self.app, row.access, head, query)?,
+        };
         if let Some(caller) = &caller {
             origin.identified(caller.organization(), caller.actor());
         }
@@ -260,6 +272,8 @@ struct Trace {
     deprecation: Option<Deprecation>,
     /// Whether the request counted against a limit, or against none because of its row.
     is_counted: bool,
+    /// What is answered goes on: the connection is not waiting for its client, however quiet it is.
+    is_stream: bool,
     standings: Vec<Standing>,
 }
 

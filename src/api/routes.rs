@@ -10,7 +10,7 @@ use super::endpoint::{Access, Answer, Call, FromPath, Route, Who, route};
 use super::error::Result;
 use super::query::FromQuery;
 use super::{
-    audit, build_logs, build_settings, builds, downloads, hooks, members, meta, metrics, organizations, platforms, projects, queue,
+    audit, build_logs, build_settings, builds, downloads, hooks, live, members, meta, metrics, organizations, platforms, projects, queue,
     repositories, sessions, storage, streamvc_projects, tokens,
 };
 use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, ReadIntegrations, Trigger, Write};
@@ -34,6 +34,8 @@ pub fn routes() -> Vec<Route> {
         post  ("/auth/tokens",          "createToken",      Needs(Own),             "Make a token; it is shown once",                       tokens::create).creates(),
         delete("/auth/tokens/{id}",     "revokeToken",      Needs(Own),             "Revoke a token",                                       tokens::revoke),
         post  ("/auth/tokens/{id}/rotate", "rotateToken",   Needs(Own),             "Give a token a new secret; the old one ends",          tokens::rotate).creates(),
+
+        post  ("/auth/stream-ticket",   "createStreamTicket", Needs(Own),           "Make a ticket that opens one stream",                  live::ticket),
 
         get   ("/members",              "listMembers",      Needs(Read),            "List members",                                         members::list),
         post  ("/members",              "inviteMember",     Needs(Administer),      "Invite somebody",                                      members::invite).creates(),
@@ -60,6 +62,7 @@ pub fn routes() -> Vec<Route> {
         patch ("/builds/{id}",              "changeBuild",          Needs(Trigger),     "Pin a build's artifact",                           builds::change),
         get   ("/builds/{id}/log",          "getBuildLog",          Needs(ReadBuild),   "The whole log as text",                            build_logs::text).not_json().uncounted(),
         get   ("/builds/{id}/log/lines",    "listBuildLogLines",    Needs(ReadBuild),   "Lines of the log",                                 build_logs::lines),
+        get   ("/builds/{id}/events",       "followBuild",          Needs(ReadBuild),   "Follow one build as server-sent events",           live::follow_build).streams(),
         get   ("/builds/{id}/diagnostics",  "getBuildDiagnostics",  Needs(ReadBuild),   "Errors and warnings found in the log",             builds::diagnostics),
         get   ("/builds/{id}/download",     "getBuildDownload",     Needs(ReadBuild),   "A link to the artifact, good for 24 hours",        builds::download),
         get   ("/artifacts/{file}",         "downloadArtifact",     Public,             "Download an artifact by its signed link",          downloads::download).not_json().uncounted(),
@@ -70,6 +73,9 @@ pub fn routes() -> Vec<Route> {
         get   ("/queue",                "getQueue",             Needs(Read),        "Whether builds are started, and how many wait",        queue::show),
         post  ("/queue/pause",          "pauseQueue",           Needs(Administer),  "Start no more builds; what runs goes on",              queue::pause),
         post  ("/queue/resume",         "resumeQueue",          Needs(Administer),  "Start builds again",                                   queue::resume),
+
+        get   ("/events",                   "followEvents",         Needs(Read),        "Follow all builds as server-sent events",          live::follow_events).streams(),
+        get   ("/live",                     "openLive",             Needs(ReadBuild),   "Follow builds over one WebSocket",                 live::open).streams(),
 
         get   ("/gitghost/repos/{installationId}",       "listRepositories", Needs(ReadIntegrations), "List what the git host's connection reaches", repositories::list),
         get   ("/gitghost/branches/{installationId}",    "listBranches",     Needs(ReadIntegrations), "Find branches of a repository",            repositories::branches),

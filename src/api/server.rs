@@ -16,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
+use super::link::Link;
 use super::patient_io::PatientIo;
 use super::router::{Connection, Router};
 use super::tls::{Certificates, TlsError};
@@ -45,8 +46,8 @@ impl Settings {
         Settings {
             listen,
             tls: None,
-            maximum_connections: 1024,
-            connections_per_address: 256,
+            maximum_connections: 4096,
+            connections_per_address: 2048,
             header_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
             shutdown_grace: Duration::from_secs(10),
@@ -148,23 +149,26 @@ async fn attend(
     stop: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
+    let (link, mut released) = Link::new(stop);
     let stream = PatientIo::new(stream, settings.write_timeout, activity.clone());
-    let connection = Connection { peer: peer.ip().to_canonical(), is_tls: tls.is_some(), activity };
+    let connection = Connection { peer: peer.ip().to_canonical(), is_tls: tls.is_some(), activity, link };
     match tls {
-        None => converse(stream, connection, settings, router, stop).await,
+        None => converse(stream, connection, settings, router).await,
         Some(tls) => match tokio::time::timeout(settings.header_timeout, tls.accept(stream)).await {
-            Ok(Ok(stream)) => converse(stream, connection, settings, router, stop).await,
+            Ok(Ok(stream)) => converse(stream, connection, settings, router).await,
             Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS with {peer}: {error}"),
             Err(_) => tracing::debug!(%peer, "TLS with {peer} took too long"),
         },
     }
+    // A WebSocket goes on after HTTP has ended, and is a connection like any other.
+    let _ = released.recv().await;
 }
 
-async fn converse<S>(stream: S, connection: Connection, settings: &Settings, router: Arc<Router>, stop: CancellationToken)
+async fn converse<S>(stream: S, connection: Connection, settings: &Settings, router: Arc<Router>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let peer = connection.peer;
+    let (peer, Link { stop, cut, .. }) = (connection.peer, connection.link.clone());
     let service = service_fn(move |request| {
         let (router, connection) = (router.clone(), connection.clone());
         async move { Ok::<_, std::convert::Infallible>(router.answer(request, connection).await) }
@@ -176,13 +180,18 @@ where
         .max_headers(256)
         .max_buf_size(128 * 1024)
         .half_close(false)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     let mut conversation = std::pin::pin!(conversation);
     let result = tokio::select! {
         result = conversation.as_mut() => result,
+        () = cut.cancelled() => Ok(()),
         () = stop.cancelled() => {
             conversation.as_mut().graceful_shutdown();
-            conversation.await
+            tokio::select! {
+                result = conversation => result,
+                () = cut.cancelled() => Ok(()),
+            }
         }
     };
     if let Err(error) = result {

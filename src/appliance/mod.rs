@@ -30,6 +30,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::server::ControlServer;
 use crate::keys::{self, Rotated};
+use crate::live::{self, Live};
 use crate::model::Secret;
 use crate::outbound::Outbound;
 use crate::people::{People, SetupToken};
@@ -120,7 +121,9 @@ impl Appliance {
             people: people.clone(),
             builds: builds.clone(),
         };
+        let live = Live::new(live::Settings::default(), store.clone(), logs.clone(), clock.clone());
         let app = Arc::new(App {
+            live: live.clone(),
             store,
             clock,
             people,
@@ -140,6 +143,8 @@ impl Appliance {
         let address = server.address();
         let (stop_builds, stop_server) = (CancellationToken::new(), CancellationToken::new());
         let server = tokio::spawn(server.serve(Arc::new(router), stop_server.clone()));
+        let stop = stop_server.clone();
+        tokio::spawn(async move { live.prune_events(stop).await });
         let stop = stop_builds.clone();
         let work = builds.clone();
         let retention = Retention::new(parts::retention(config), retention);

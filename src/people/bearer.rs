@@ -21,10 +21,12 @@ pub enum Kind {
     Setup,
     /// The one-time token of somebody who was invited.
     Invitation,
+    /// The right to open one stream.
+    Ticket,
 }
 
 /// All of them.
-const KINDS: [Kind; 4] = [Kind::Token, Kind::Session, Kind::Setup, Kind::Invitation];
+const KINDS: [Kind; 5] = [Kind::Token, Kind::Session, Kind::Setup, Kind::Invitation, Kind::Ticket];
 
 impl Kind {
     fn prefix(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Kind {
             Kind::Session => "cks_",
             Kind::Setup => "setup_",
             Kind::Invitation => "invite_",
+            Kind::Ticket => "ckt_",
         }
     }
 }

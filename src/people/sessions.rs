@@ -117,8 +117,36 @@ impl People {
         match bearer::kind_of(bearer) {
             Some(Kind::Token) => self.identify_token(&bearer::hash(bearer)),
             Some(Kind::Session) => self.identify_session(&bearer::hash(bearer)),
-            Some(Kind::Setup | Kind::Invitation) | None => Err(PeopleError::Unknown),
+            Some(Kind::Setup | Kind::Invitation | Kind::Ticket) | None => Err(PeopleError::Unknown),
         }
+    }
+
+    /// Whether what somebody showed a while ago still holds, and what it is worth now. Counts as no use of it.
+    pub fn identify_again(&self, principal: &Principal) -> Result<Principal, PeopleError> {
+        let (now, organization) = (self.clock.now(), principal.user.organization_id);
+        self.store.read(|snapshot| {
+            let user: User = snapshot.get(organization, principal.user.id)?.ok_or(PeopleError::Revoked)?;
+            let bearer = match &principal.bearer {
+                Bearer::Session(id) => {
+                    let session: Session = snapshot.get(organization, *id)?.ok_or(PeopleError::Unknown)?;
+                    if ends_at(&session) <= now || session.created_at < user.sessions_valid_from {
+                        return Err(PeopleError::Expired);
+                    }
+                    Bearer::Session(*id)
+                }
+                Bearer::Token(shown) => {
+                    let token: crate::model::ApiToken = snapshot.get(organization, shown.id)?.ok_or(PeopleError::Unknown)?;
+                    if token.revoked_at.is_some() || token.token_hash != shown.token_hash {
+                        return Err(PeopleError::Revoked);
+                    }
+                    if token.expires_at.is_some_and(|end| end <= now) {
+                        return Err(PeopleError::Expired);
+                    }
+                    Bearer::Token(Box::new(token))
+                }
+            };
+            Ok(Principal { user, bearer })
+        })
     }
 
     fn identify_session(&self, hash: &str) -> Result<Principal, PeopleError> {

@@ -1,11 +1,10 @@
 //! The event log: rows that the store itself adds when it stores what they are about.
 
+use super::event_log::{EventLog, SEQUENCE};
 use super::{Change, Read, StoreError};
 use crate::clock::Clock;
 use crate::model::event::{What, of_build};
 use crate::model::{Build, Event, Id, Organization, Project};
-
-const SEQUENCE: &[u8] = b"event_sequence";
 
 pub(super) fn build(change: &Change, old: Option<&Build>, new: Option<&Build>) -> Result<(), StoreError> {
     let Some(new) = new else { return Ok(()) };
@@ -27,7 +26,7 @@ fn append(
     build_id: Option<Id<Build>>,
     what: What,
 ) -> Result<(), StoreError> {
-    let last = change.meta(SEQUENCE)?.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes);
+    let last = change.newest_event()?;
     change.set_meta(SEQUENCE, &(last + 1).to_be_bytes())?;
     change.put(&Event { id: Event::id_of(last + 1), organization_id, at: Clock::default().now(), project_id, build_id, what })?;
     change.announced(last + 1);

@@ -10,6 +10,7 @@ pub mod build_list;
 pub mod census;
 mod codec;
 mod error;
+pub mod event_log;
 pub mod key;
 mod migrations;
 mod open;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use error::StoreError;
+pub use event_log::EventLog;
 pub use read::{Order, Page, Read, Snapshot};
 pub use record::{Index, Record, Scope};
 pub use redb::StorageBackend;
@@ -62,7 +64,8 @@ impl Store {
 
     fn start(shared: open::Shared) -> Result<Store, StoreError> {
         let shared = Arc::new(shared);
-        let writer = Arc::new(writer::Writer::start(shared.clone())?);
+        let newest = shared.with_database(|database| Snapshot::begin(database.ok_or(StoreError::Closed)?)?.newest_event())?;
+        let writer = Arc::new(writer::Writer::start(shared.clone(), newest)?);
         Ok(Store { shared, writer })
     }
 
@@ -95,7 +98,8 @@ impl Store {
         self.shared.failed().await;
     }
 
-    /// Follows the sequence of the newest durable event. A hint: after a start it is 0 until something happens.
+    /// Follows the sequence of the newest durable event, 0 before the first one. What a snapshot shows beyond it may still be
+    /// lost in a crash: nobody outside is told of it before.
     pub fn events(&self) -> tokio::sync::watch::Receiver<u64> {
         self.writer.events()
     }

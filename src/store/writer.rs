@@ -131,13 +131,13 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(shared: Arc<Shared>) -> Result<Self, StoreError> {
+    pub(super) fn start(shared: Arc<Shared>, newest_event: u64) -> Result<Self, StoreError> {
         let (queue, jobs) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || work(&shared, &jobs))?;
-        Ok(Writer { queue: Some(queue), events: watch::Sender::new(0), durations: Histogram::default(), thread: Some(thread) })
+        Ok(Writer { queue: Some(queue), events: watch::Sender::new(newest_event), durations: Histogram::default(), thread: Some(thread) })
     }
 
-    /// Follows the newest durable event; 0 until the first one of this process.
+    /// Follows the newest durable event.
     pub(super) fn events(&self) -> watch::Receiver<u64> {
         self.events.subscribe()
     }

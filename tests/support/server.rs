@@ -16,6 +16,7 @@ use cookhouse::builds::logs::{self, Logs};
 use cookhouse::builds::room::Marks;
 use cookhouse::builds::{self, Builds};
 use cookhouse::clock::Clock;
+use cookhouse::live::{self, Live};
 use cookhouse::model::organization::DefaultProjectSettings;
 use cookhouse::model::permission::{Role, Scope};
 use cookhouse::model::retention::Keep;
@@ -100,6 +101,11 @@ impl TestServer {
         Self::start_in(Arc::new(TempDir::new().expect("a directory")), |_| {}).await
     }
 
+    /// The same with other limits of the live channel.
+    pub async fn start_live(directory: Arc<TempDir>, live: live::Settings) -> Self {
+        Self::start_all(directory, |_| {}, |_, _| {}, None, live).await
+    }
+
     /// The same with other limits.
     pub async fn start_with(change: impl FnOnce(&mut Settings)) -> Self {
         Self::start_in(Arc::new(TempDir::new().expect("a directory")), change).await
@@ -107,17 +113,17 @@ impl TestServer {
 
     /// The same with other settings of the API and other routes.
     pub async fn start_api(change: impl FnOnce(&mut app::Settings, &mut Vec<Route>)) -> Self {
-        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, change, None).await
+        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, change, None, live::Settings::default()).await
     }
 
     /// The same with another git host than the model.
     pub async fn start_on(host: Arc<dyn SourceControl>) -> Self {
-        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, |_, _| {}, Some(host)).await
+        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, |_, _| {}, Some(host), live::Settings::default()).await
     }
 
     /// On a directory that another one left behind.
     pub async fn start_in(directory: Arc<TempDir>, change: impl FnOnce(&mut Settings)) -> Self {
-        Self::start_all(directory, change, |_, _| {}, None).await
+        Self::start_all(directory, change, |_, _| {}, None, live::Settings::default()).await
     }
 
     async fn start_all(
@@ -125,6 +131,7 @@ impl TestServer {
         change: impl FnOnce(&mut Settings),
         change_api: impl FnOnce(&mut app::Settings, &mut Vec<Route>),
         source_control: Option<Arc<dyn SourceControl>>,
+        live: live::Settings,
     ) -> Self {
         let path = directory.path();
         let store = open_store(path).await;
@@ -154,7 +161,9 @@ impl TestServer {
             deploy_target: Arc::new(NoReceiver),
             executor: Arc::new(LocalExecutor),
         };
+        let live = Live::new(live, store.clone(), logs.clone(), clock.clone());
         let app = Arc::new(App {
+            live,
             store,
             artifacts,
             logs,

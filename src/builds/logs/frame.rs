@@ -62,6 +62,13 @@ pub(super) struct Frame<'a> {
     lines: &'a [u8],
 }
 
+impl Frame<'_> {
+    /// Its bytes in the file.
+    pub(super) fn stored_length(&self) -> u64 {
+        (PREFIX + HEADER + self.lines.len()) as u64
+    }
+}
+
 impl<'a> Frame<'a> {
     /// Its lines with their numbers and the offsets of their texts.
     pub(super) fn lines(&self) -> impl Iterator<Item = (u64, StoredLine<'a>)> {

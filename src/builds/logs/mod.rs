@@ -13,6 +13,7 @@ mod frame;
 mod lines;
 mod masker;
 mod old;
+mod place;
 mod queue;
 mod reader;
 mod segment;
@@ -34,6 +35,7 @@ use queue::Queue;
 use segment::Extent;
 use storing::Storing;
 
+pub use place::Place;
 pub use reader::LogReader;
 pub use writer::LogWriter;
 
@@ -90,6 +92,8 @@ struct Inner {
     open: Mutex<HashMap<Id<Build>, Open>>,
     /// One log is opened for writing at a time; never held together with a wait for anything but the disk.
     opening: Mutex<()>,
+    /// Counts the logs that were opened for writing.
+    opened: watch::Sender<u64>,
 }
 
 struct Open {
@@ -159,7 +163,9 @@ impl Logs {
     /// Makes the directory where it is missing.
     pub fn open(settings: Settings, clock: Arc<Clock>) -> io::Result<Self> {
         files::create_private_directory(&settings.directory)?;
-        Ok(Logs { inner: Arc::new(Inner { settings, clock, open: Mutex::default(), opening: Mutex::default() }) })
+        Ok(Logs {
+            inner: Arc::new(Inner { settings, clock, open: Mutex::default(), opening: Mutex::default(), opened: watch::Sender::new(0) }),
+        })
     }
 
     /// Opens a build's log for writing; a new one, or at the end of what is there. All writers of a build share one log and
@@ -220,6 +226,7 @@ impl Logs {
         })?;
         let writer = LogWriter::new(Arc::clone(&live), Arc::clone(&self.inner.clock));
         self.open_logs().insert(build, Open { live, writer: Arc::downgrade(&writer.inner) });
+        self.inner.opened.send_modify(|count| *count += 1);
         Ok(writer)
     }
 
@@ -237,6 +244,11 @@ impl Logs {
     /// To wait for lines of a log that is being written; `None` if nobody writes to it.
     pub fn follow(&self, build: Id<Build>) -> Option<Follower> {
         self.open_logs().get(&build).map(|open| Follower { shown: open.live.shown.subscribe() })
+    }
+
+    /// Changes whenever a log is opened for writing: [`Logs::follow`] may find it then.
+    pub fn opened(&self) -> watch::Receiver<u64> {
+        self.inner.opened.subscribe()
     }
 
     fn forget_closed(&self) {

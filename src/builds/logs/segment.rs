@@ -1,7 +1,7 @@
 //! Files of a log: which there are, and what they hold.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::frame::frames;
@@ -49,6 +49,19 @@ impl Segment {
         };
         let mut bytes = Vec::with_capacity(usize::try_from(self.length).unwrap_or(0).min(2 << 20));
         file.take(self.length).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// At most `limit` bytes of it from `offset` on, which counts from its beginning.
+    pub(super) fn read_from(&self, directory: &Path, offset: u64, limit: u64) -> io::Result<Vec<u8>> {
+        let mut file = match File::open(directory.join(self.name())) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        file.seek(SeekFrom::Start(offset))?;
+        let mut bytes = Vec::new();
+        file.take(self.length.saturating_sub(offset).min(limit)).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 }

@@ -1,0 +1,152 @@
+//! The live channel (decisions 12): one event log, two transports with the same JSON.
+//!
+//! ```text
+//! mod        the rows: tickets, server-sent events, the WebSocket's handshake
+//! build      one build: its events and its log lines, in one order, to the end
+//! organization   all events of the organization
+//! message    what is sent, as JSON
+//! outlet     where it is sent: an answer's body, or a WebSocket; slow readers
+//! socket     a WebSocket with its subscriptions
+//! ```
+
+mod build;
+mod message;
+mod organization;
+mod outlet;
+mod socket;
+
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{Method, Response, StatusCode};
+use serde::Serialize;
+
+use super::endpoint::{self, Body, Call, Head, Ok200};
+use super::error::{ApiError, Problem, Result};
+use super::query::{FromQuery, Pairs, Query};
+use crate::model::{Build, Id, Timestamp};
+use build::BuildStream;
+use organization::{Filter, OrganizationStream};
+use outlet::Outlet;
+
+pub(super) use socket::open;
+
+/// Sent first: how long a browser waits before it connects again.
+const RETRY: &str = "retry: 2000\n\n";
+
+/// A ticket for one stream.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TicketView {
+    ticket: String,
+    expires_at: Timestamp,
+}
+
+/// Makes a ticket, good for whatever its maker may follow.
+pub(super) async fn ticket(call: Call) -> Result<Ok200<TicketView>> {
+    let (ticket, expires_at) = call.app.live.issue_ticket(call.caller.principal()).map_err(ApiError::internal)?;
+    Ok(Ok200(TicketView { ticket: ticket.reveal().clone(), expires_at }))
+}
+
+/// GET `/builds/:id/events`
+pub(super) struct FollowBuild {
+    after: Option<String>,
+}
+
+impl FromQuery for FollowBuild {
+    fn from_query(pairs: Pairs) -> Result<Self> {
+        let mut query = Query::new(pairs);
+        let follow = FollowBuild { after: query.text("after") };
+        query.finish()?;
+        Ok(follow)
+    }
+}
+
+/// Everything of one build, from its beginning or from behind a position, to its end.
+pub(super) async fn follow_build(call: Call<Id<Build>, FollowBuild>) -> Result<Response<Body>> {
+    let after = resumed(&call.head, call.query.after)?;
+    let place = call.app.live.place(call.caller.user().id).ok_or_else(too_many)?;
+    let stream = BuildStream::open(call.app, call.caller, call.path, after.as_deref()).await?;
+    // An EventSource that comes back after the end is told to stay away (204).
+    let Some(stream) = stream else { return Ok(status(StatusCode::NO_CONTENT)) };
+    Ok(server_sent(&call.head, |outlet| async move {
+        let _place = place;
+        stream.run(outlet).await;
+    }))
+}
+
+/// GET `/events`
+pub(super) struct FollowEvents {
+    after: Option<String>,
+    filter: Filter,
+}
+
+impl FromQuery for FollowEvents {
+    fn from_query(pairs: Pairs) -> Result<Self> {
+        let mut query = Query::new(pairs);
+        let after = query.text("after");
+        let (project, types) = (query.text("projectId"), query.text("types"));
+        let filter = Filter::new(project.as_deref(), types.as_deref().map(|types| types.split(',')));
+        if let Err(message) = &filter {
+            query.refuse("types", crate::model::validation::InvalidCode::InvalidValue, message.clone());
+        }
+        query.finish()?;
+        let filter = filter.map_err(|message| ApiError::new(Problem::ValidationFailed, message))?;
+        Ok(FollowEvents { after, filter })
+    }
+}
+
+/// Events of all builds and projects that the caller may see, from now on or from behind a position; without log lines.
+pub(super) async fn follow_events(call: Call<(), FollowEvents>) -> Result<Response<Body>> {
+    let after = resumed(&call.head, call.query.after)?;
+    let place = call.app.live.place(call.caller.user().id).ok_or_else(too_many)?;
+    let stream = OrganizationStream::open(call.app, call.caller, call.query.filter, after.as_deref())?;
+    Ok(server_sent(&call.head, |outlet| async move {
+        let _place = place;
+        stream.run(outlet).await;
+    }))
+}
+
+/// Where to go on: `Last-Event-ID`, which a browser sends by itself, before `?after=`, which is as old as the page.
+fn resumed(head: &Head, after: Option<String>) -> Result<Option<String>> {
+    let mut values = head.headers.get_all("last-event-id").iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(after),
+        (Some(value), None) => {
+            let value = value.to_str().map_err(|_| unknown_position())?;
+            Ok(if value.is_empty() { after } else { Some(value.to_owned()) })
+        }
+        (Some(_), Some(_)) => Err(unknown_position()),
+    }
+}
+
+/// A position that this service never gave out, or not for this stream.
+fn unknown_position() -> ApiError {
+    ApiError::new(Problem::InvalidCursor, "This position was not given out by this stream, or lies in its future; begin again without one.")
+}
+
+fn too_many() -> ApiError {
+    ApiError::from(Problem::TooManyStreams).retry_after(10)
+}
+
+fn status(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(endpoint::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// An answer that goes on as long as `work` sends.
+fn server_sent<W>(head: &Head, work: impl FnOnce(Outlet) -> W) -> Response<Body>
+where
+    W: Future<Output = ()> + Send + 'static,
+{
+    let (outlet, body) = Outlet::server_sent(head.link.clone(), RETRY);
+    let mut response = Response::new(if head.method == Method::HEAD { endpoint::empty() } else { body });
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
+    // nginx would keep the events back.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    if head.method != Method::HEAD {
+        tokio::spawn(work(outlet));
+    }
+    response
+}
