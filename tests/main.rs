@@ -16,6 +16,7 @@ mod guests;
 mod keys;
 #[cfg(unix)]
 mod kill;
+mod live;
 mod logs;
 mod outbound;
 mod platform;

@@ -74,6 +74,7 @@ fn tags(headers: &HeaderMap, name: header::HeaderName) -> impl Iterator<Item = &
 
 #[cfg(test)]
 mod tests {
+    use super::super::link::Link;
     use super::*;
 
     fn head(name: header::HeaderName, value: &str) -> Head {
@@ -88,6 +89,8 @@ mod tests {
             base_url: String::new(),
             is_secure: false,
             is_local: true,
+            link: Link::default(),
+            upgrade: None,
         }
     }
 

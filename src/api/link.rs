@@ -21,3 +21,10 @@ impl Link {
         (Link { stop, cut: CancellationToken::new(), _hold: hold }, released)
     }
 }
+
+#[cfg(test)]
+impl Default for Link {
+    fn default() -> Self {
+        Link::new(CancellationToken::new()).0
+    }
+}

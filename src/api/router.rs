@@ -155,7 +155,8 @@ impl Router {
         let (base_url, is_secure) = self.base_url(host, connection.is_tls);
         let Client { address: peer, is_local } = client;
         let link = connection.link.clone();
-        let head = Head { method: parts.method, path, headers: parts.headers, request_id, peer, is_local, base_url, is_secure, link, upgrade };
+        let head =
+            Head { method: parts.method, path, headers: parts.headers, request_id, peer, is_local, base_url, is_secure, link, upgrade };
         let head = Arc::new(head);
         let origin = Origin::of_request(self.app.clock.clone(), row.operation_id, &head.request_id, head.peer);
         let request = Asked { parameters, query: parts.uri.query().unwrap_or(""), body, activity: connection.activity.clone() };
@@ -492,7 +493,7 @@ mod tests {
             for (name, value) in headers {
                 map.append(name, value);
             }
-            let client = Client::of(&Connection { peer, is_tls: false, activity: Arc::default() }, &map, trusted);
+            let client = Client::of(&Connection { peer, is_tls: false, activity: Arc::default(), link: Link::default() }, &map, trusted);
             (client.address.to_string(), client.is_local)
         };
         assert_eq!(client("127.0.0.1", &[], &[]), ("127.0.0.1".into(), true));

@@ -8,4 +8,5 @@ pub(crate) mod repositories;
 pub(crate) mod scripted;
 pub(crate) mod server;
 pub(crate) mod small_disk;
+pub(crate) mod stream;
 pub(crate) mod studio;

@@ -19,12 +19,14 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
 
+use super::body::Fault;
 use super::endpoint::{self, Body, Call, Head, Ok200};
 use super::error::{ApiError, Problem, Result};
 use super::query::{FromQuery, Pairs, Query};
 use crate::model::{Build, Id, Timestamp};
 use build::BuildStream;
-use organization::{Filter, OrganizationStream};
+use message::TYPES;
+use organization::{Filter, OrganizationStream, types_named};
 use outlet::Outlet;
 
 pub(super) use socket::open;
@@ -83,13 +85,13 @@ impl FromQuery for FollowEvents {
     fn from_query(pairs: Pairs) -> Result<Self> {
         let mut query = Query::new(pairs);
         let after = query.text("after");
-        let (project, types) = (query.text("projectId"), query.text("types"));
-        let filter = Filter::new(project.as_deref(), types.as_deref().map(|types| types.split(',')));
-        if let Err(message) = &filter {
-            query.refuse("types", crate::model::validation::InvalidCode::InvalidValue, message.clone());
-        }
+        let project = query.text("projectId");
+        let types = query.checked("types", |value| {
+            let named = value.as_str().and_then(|names| types_named(names.split(',')));
+            named.ok_or_else(|| Fault::not_one_of(TYPES))
+        });
         query.finish()?;
-        let filter = filter.map_err(|message| ApiError::new(Problem::ValidationFailed, message))?;
+        let filter = Filter::new(project.as_deref(), types);
         Ok(FollowEvents { after, filter })
     }
 }

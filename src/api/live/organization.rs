@@ -17,21 +17,26 @@ use crate::store::{EventLog, Read};
 /// Events read at once.
 const EVENTS: usize = 128;
 
+/// Types of events.
+pub(super) type Types = BTreeSet<&'static str>;
+
+/// The types of these names; `None` if there is no such type among them.
+pub(super) fn types_named<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Types> {
+    names.into_iter().map(|name| TYPES.into_iter().find(|known| *known == name.trim())).collect()
+}
+
 /// Which events are wanted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
     /// Only of this project; `Some(None)`: of one that cannot exist.
     project: Option<Option<Id<Project>>>,
-    types: Option<BTreeSet<&'static str>>,
+    types: Option<Types>,
 }
 
 impl Filter {
-    /// From the words of a request; an error is a sentence for people.
-    pub(super) fn new<'a>(project: Option<&str>, types: Option<impl Iterator<Item = &'a str>>) -> std::result::Result<Self, String> {
-        let known =
-            |name: &str| TYPES.into_iter().find(|known| *known == name.trim()).ok_or_else(|| format!("may name {}", TYPES.join(", ")));
-        let types = types.map(|types| types.map(known).collect()).transpose()?;
-        Ok(Filter { project: project.map(|project| project.parse().ok()), types })
+    /// Of a project, if one is named, and of some types.
+    pub(super) fn new(project: Option<&str>, types: Option<Types>) -> Self {
+        Filter { project: project.map(|project| project.parse().ok()), types }
     }
 
     fn lets_through(&self, event: &Event) -> bool {

@@ -32,7 +32,8 @@ use super::super::endpoint::{self, Body, Call};
 use super::super::error::{ApiError, Problem, Result};
 use super::super::link::Link;
 use super::build::BuildStream;
-use super::organization::{Filter, OrganizationStream};
+use super::message::TYPES;
+use super::organization::{Filter, OrganizationStream, types_named};
 use super::outlet::{Outlet, WAITING, refusal};
 use super::too_many;
 use crate::app::App;
@@ -241,9 +242,11 @@ impl Connection {
         let (app, caller) = (self.app.clone(), self.caller.clone());
         let outlet = |channel: &str| Outlet::web_socket(self.link.clone(), channel, self.sender.clone());
         let stream = if channel == "org" {
-            let types = said.types.as_ref().map(|types| types.iter().map(String::as_str));
-            let filter = Filter::new(said.project_id.as_deref(), types)
-                .map_err(|message| ApiError::new(Problem::ValidationFailed, format!("`types` {message}.")))?;
+            let types = said.types.map(|types| {
+                let message = format!("`types` may name {}.", TYPES.join(", "));
+                types_named(types.iter().map(String::as_str)).ok_or_else(|| ApiError::new(Problem::ValidationFailed, message))
+            });
+            let filter = Filter::new(said.project_id.as_deref(), types.transpose()?);
             let stream = OrganizationStream::open(app, caller, filter, after.as_deref())?;
             let outlet = outlet(&channel);
             self.streams.spawn(async move {
