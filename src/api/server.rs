@@ -184,13 +184,15 @@ where
         .with_upgrades();
     let mut conversation = std::pin::pin!(conversation);
     let result = tokio::select! {
-        result = conversation.as_mut() => result,
+        biased;
         () = cut.cancelled() => Ok(()),
+        result = conversation.as_mut() => result,
         () = stop.cancelled() => {
             conversation.as_mut().graceful_shutdown();
             tokio::select! {
-                result = conversation => result,
+                biased;
                 () = cut.cancelled() => Ok(()),
+                result = conversation => result,
             }
         }
     };
