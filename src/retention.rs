@@ -20,11 +20,11 @@ use crate::clock::Clock;
 use crate::model::deploy::DeployStatus;
 use crate::model::idempotency::RememberedAnswer;
 use crate::model::retention::days;
-use crate::model::{Build, Event, Id, Organization, Timestamp};
+use crate::model::{Build, Id, Organization, Timestamp};
 use crate::people::People;
 use crate::store::key::Key;
 use crate::store::tables::{BUILDS_WITH_ARTIFACT, ORGANIZATIONS_ALL, REMEMBERED_ANSWERS_ALL};
-use crate::store::{Change, Order, Read, Store, StoreError};
+use crate::store::{Change, Read, Store, StoreError, event_log};
 
 /// Between two looks at everything.
 const EVERY: Duration = Duration::from_secs(60 * 60);
@@ -246,22 +246,12 @@ impl Retention {
     async fn events(&self) -> Result<usize, StoreError> {
         let until = self.parts.clock.now().minus(days(self.settings.event_days));
         let mut removed = 0;
-        for organization in self.organizations()? {
-            loop {
-                let over = self.parts.store.read(|snapshot| {
-                    let mut page = snapshot.page::<Event>(organization, None, None, Order::OldestFirst, AT_ONCE)?.items;
-                    page.retain(|event| event.at < until);
-                    Ok::<_, StoreError>(page.iter().map(|event| event.id).collect::<Vec<_>>())
-                })?;
-                if over.is_empty() {
-                    break;
-                }
-                removed += over.len();
-                let remove = move |tx: &Change| over.iter().try_for_each(|id| tx.remove::<Event>(organization, *id).map(|_| ()));
-                self.parts.store.write::<(), StoreError>(remove).await?;
+        loop {
+            match self.parts.store.write(move |change| event_log::prune(change, until, AT_ONCE)).await? {
+                0 => return Ok(removed),
+                some => removed += some,
             }
         }
-        Ok(removed)
     }
 
     fn organizations(&self) -> Result<Vec<Id<Organization>>, StoreError> {

@@ -123,7 +123,7 @@ impl Appliance {
         };
         let live = Live::new(live::Settings::default(), store.clone(), logs.clone(), clock.clone());
         let app = Arc::new(App {
-            live: live.clone(),
+            live,
             store,
             clock,
             people,
@@ -143,8 +143,6 @@ impl Appliance {
         let address = server.address();
         let (stop_builds, stop_server) = (CancellationToken::new(), CancellationToken::new());
         let server = tokio::spawn(server.serve(Arc::new(router), stop_server.clone()));
-        let stop = stop_server.clone();
-        tokio::spawn(async move { live.prune_events(stop).await });
         let stop = stop_builds.clone();
         let work = builds.clone();
         let retention = Retention::new(parts::retention(config), retention);

@@ -16,8 +16,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 pub use batch::Batch;
 pub use places::StreamPlace;
 pub use position::{NotAPosition, Position, number as position_number};
@@ -26,7 +24,7 @@ pub use tail::{Kept, Tail, View};
 use crate::builds::logs::Logs;
 use crate::clock::Clock;
 use crate::model::{Build, Id, Organization};
-use crate::store::{Store, StoreError, event_log};
+use crate::store::Store;
 use places::Places;
 use tickets::Tickets;
 
@@ -43,8 +41,6 @@ pub struct Settings {
     pub patience: Duration,
     /// How long a ticket can be used.
     pub ticket: Duration,
-    /// How long events are kept: as long as logs are.
-    pub events_kept: Duration,
 }
 
 impl Default for Settings {
@@ -55,16 +51,12 @@ impl Default for Settings {
             ping: Duration::from_secs(15),
             patience: Duration::from_secs(5),
             ticket: Duration::from_secs(60),
-            events_kept: Duration::from_secs(180 * 24 * 3600),
         }
     }
 }
 
 /// Bytes of the newest lines, as they are sent, that are kept in memory for each followed build.
 pub const KEPT: usize = 1 << 20;
-
-/// Events removed in one transaction.
-const PRUNED_AT_ONCE: usize = 500;
 
 /// The handle. Cheap to clone.
 #[derive(Clone)]
@@ -105,26 +97,5 @@ impl Live {
         tails.insert(build, Arc::downgrade(&tail));
         pump::start(self.inner.store.clone(), self.inner.logs.clone(), organization, build, &tail);
         tail
-    }
-
-    /// Removes events that are older than they are kept, now and every hour.
-    pub async fn prune_events(&self, stop: CancellationToken) {
-        loop {
-            if let Err(error) = self.prune_events_now().await {
-                tracing::warn!(%error, "old events were not removed; trying again in an hour");
-            }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(Duration::from_secs(3600)) => {}
-            }
-        }
-    }
-
-    /// The same once.
-    pub async fn prune_events_now(&self) -> Result<(), StoreError> {
-        let kept = i64::try_from(self.inner.settings.events_kept.as_millis()).unwrap_or(i64::MAX);
-        let before = crate::model::Timestamp(self.inner.clock.now().0.saturating_sub(kept));
-        while self.inner.store.write(move |change| event_log::prune(change, before, PRUNED_AT_ONCE)).await? > 0 {}
-        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The event log: rows that the store itself adds when it stores what they are about.
 
 use super::event_log::{EventLog, SEQUENCE};
-use super::{Change, Read, StoreError};
+use super::{Change, StoreError};
 use crate::clock::Clock;
 use crate::model::event::{What, of_build};
 use crate::model::{Build, Event, Id, Organization, Project};

@@ -227,6 +227,8 @@ async fn no_secret_is_ever_told() {
     };
     let mut driven = 0;
     let mut table = routes();
+    // What a stream says are parts of the answers of other rows, without an end.
+    table.retain(|route| !route.is_stream);
     // What takes something away comes last.
     table.sort_by_key(|route| route.method == "DELETE");
     for outage in [None, Some(SourceProblem::Unavailable)] {

@@ -64,7 +64,8 @@ async fn head_says_what_get_says_on_every_row() {
     let build = super::triggered(&server, &admin, &setting).await;
     let paths = [project.clone(), format!("{project}/build-settings"), setting, format!("/builds/{build}/log/lines")];
     let table: Vec<Route> = routes();
-    let of_table = table.iter().filter(|route| route.method == "GET").map(|route| {
+    // What a stream says has no end; its own tests listen to it.
+    let of_table = table.iter().filter(|route| route.method == "GET" && !route.is_stream).map(|route| {
         let segment = |segment: &str| match segment {
             "{installationId}" => "studio".to_owned(),
             _ if segment.starts_with('{') => "0000000000000000000000zz".to_owned(),

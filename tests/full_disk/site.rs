@@ -82,6 +82,8 @@ impl Site {
             password_hash: "$argon2id$none".into(),
             created_at: app.clock.now(),
             sessions_valid_from: Timestamp(0),
+            invitation: None,
+            version: 1,
         };
         let kept = user.clone();
         let put = move |tx: &cookhouse::store::Change| {

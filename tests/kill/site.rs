@@ -113,7 +113,7 @@ impl Site {
             format!("[[engines]]\nlabel = {label:?}\nroot = {:?}\n", home.path().join("engines").join(name).display().to_string())
         };
         let text = format!(
-            "discover_engines = false\n[executor]\nslots = 2\nshutdown_grace_seconds = 1\n[outbound]\nallow_loopback = true\n\
+            "discover_engines = false\n[executor]\nslots = 2\nshutdown_grace_seconds = 1\n[rate_limits]\nenabled = false\n[outbound]\nallow_loopback = true\n\
              [disk]\nfloor_percent = 0\nfloor_bytes = \"1 MB\"\nfirst_build_bytes = \"8 MB\"\n{}{}",
             engine("5.4", "UE_5.4"),
             engine("4.27", "UE_4.27")

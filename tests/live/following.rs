@@ -8,7 +8,7 @@ use cookhouse::model::event::What;
 use cookhouse::model::log::LogStream;
 use cookhouse::model::permission::Role;
 use cookhouse::model::{Build, Event as Stored, Status, Timestamp};
-use cookhouse::store::{Order, Read};
+use cookhouse::store::{Order, Read, event_log};
 use tempfile::TempDir;
 
 use super::*;
@@ -152,8 +152,7 @@ async fn the_organization_is_told_its_own_events_and_no_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_longer_kept_is_a_gap_and_the_rest_follows() {
     let directory = Arc::new(TempDir::new().unwrap());
-    let forgetful = Settings { events_kept: std::time::Duration::ZERO, ..Settings::default() };
-    let server = TestServer::start_live(directory, forgetful).await;
+    let server = TestServer::start_live(directory, Settings::default()).await;
     let person = server.admin().await;
     let (runs, writer) = begin(&server, waiting(&server, &person).await).await;
     print(&writer, "one\ntwo\n").await;
@@ -166,7 +165,8 @@ async fn what_is_no_longer_kept_is_a_gap_and_the_rest_follows() {
     while server.app.clock.now() <= seen[2].data["at"].as_str().and_then(Timestamp::parse).unwrap() {
         tokio::task::yield_now().await;
     }
-    server.app.live.prune_events_now().await.unwrap();
+    let now = server.app.clock.now();
+    server.app.store.write(move |change| event_log::prune(change, now, 500)).await.unwrap();
     let build = end(&server, runs, writer).await;
     let left = server.read(|snapshot| snapshot.page::<Stored>(build.organization_id, None, None, Order::OldestFirst, 9)).items;
     assert!(matches!(&left[..], [Stored { what: What::Status { status: Status::Failed, .. }, .. }]), "{left:?}");
