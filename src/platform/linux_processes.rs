@@ -158,8 +158,9 @@ fn reap(processes: &[Process]) {
 }
 
 fn is_orphan(process: &Process, register: &BTreeSet<i32>) -> bool {
-    let session = rustix::process::getsid(None).map_or(0, |session| session.as_raw_nonzero().get());
-    Some(process.parent) == i32::try_from(std::process::id()).ok() && process.session != session && !register.contains(&process.pid)
+    let Ok(own) = i32::try_from(std::process::id()) else { return false };
+    // Not `getsid`: in a container whose session was opened outside, it answers 0, which rustix takes for impossible.
+    process.parent == own && !register.contains(&process.pid) && read(own).is_some_and(|own| own.session != process.session)
 }
 
 /// Rounds of looking and killing.
