@@ -50,8 +50,8 @@ pub enum Kept {
     Batch(Arc<Batch>),
     /// There are none.
     None,
-    /// They are on disk only.
-    OnDisk,
+    /// They are on disk only, those up to this number at least.
+    OnDisk(u64),
 }
 
 impl Tail {
@@ -60,7 +60,7 @@ impl Tail {
         let state = self.state();
         let lines = match () {
             () if !state.has_begun || line >= state.last => Kept::None,
-            () if line < state.behind => Kept::OnDisk,
+            () if line < state.behind => Kept::OnDisk(state.behind),
             () => {
                 let place = state.batches.partition_point(|batch| batch.last() <= line);
                 state.batches.get(place).map_or(Kept::None, |batch| Kept::Batch(batch.clone()))

@@ -187,3 +187,33 @@ async fn what_is_no_longer_kept_is_a_gap_and_the_rest_follows() {
     assert_eq!(names(&all), ["hello", "status", "gap", "end"]);
     assert_eq!((&all[2].data["lines"]["after"], &all[2].data["lines"]["to"]), (&1.into(), &2.into()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_deleted_while_it_is_read_is_a_gap_and_the_end_follows() {
+    let server = TestServer::start().await;
+    let person = server.admin().await;
+    let (runs, writer) = begin(&server, waiting(&server, &person).await).await;
+    let padding = "x".repeat(1000);
+    // More than the sockets between us take in.
+    let count: u64 = 40_000;
+    for number in 0..count / 100 {
+        let lines: String = (0..100).map(|line| format!("{} {padding}\n", number * 100 + line)).collect();
+        print(&writer, &lines).await;
+    }
+    let build = end(&server, runs, writer).await;
+    let mut stream = follow(&server, &person, &build, None).await;
+    let mut seen = Vec::new();
+    while texts(&seen, 0).is_empty() {
+        seen.push(stream.next().await.unwrap());
+    }
+    while !server.app.logs.delete(build.id).await.unwrap() {
+        tokio::task::yield_now().await;
+    }
+    seen.extend(rest(&mut stream).await);
+    let lines = texts(&seen, 0).len() as u64;
+    assert!((1..count).contains(&lines), "{lines}");
+    let gaps: Vec<_> = seen.iter().filter(|event| event.event == "gap").map(|event| &event.data["lines"]).collect();
+    assert_eq!(gaps, [&serde_json::json!({"after": lines, "to": count})]);
+    assert_eq!(names(&seen)[seen.len() - 3..], ["gap", "status", "end"]);
+    assert_eq!(seen.last().unwrap().data["logLines"], count);
+}

@@ -23,6 +23,16 @@ use crate::store::{EventLog, Read};
 /// Events read at once.
 const EVENTS: usize = 64;
 
+/// Lines that come next.
+enum Next {
+    /// Here they are, with lines that the reader knows perhaps before them.
+    Lines(Arc<Batch>),
+    /// For now there are none.
+    Nothing,
+    /// They are not to be had any more, up to this one.
+    Gone(u64),
+}
+
 /// A reader of one build.
 pub(super) struct BuildStream {
     app: Arc<App>,
@@ -145,19 +155,26 @@ impl BuildStream {
             }
         }
         let until = self.events.front().map(|event| event.at);
-        if let Some(batch) = self.lines(view.lines).await? {
-            if let Some((first, last, json)) = batch.part(self.position.line, until) {
-                if first > self.position.line + 1 {
-                    self.miss_lines(outlet, first - 1).await?;
+        match self.lines(view.lines).await? {
+            Next::Lines(batch) => {
+                if let Some((first, last, json)) = batch.part(self.position.line, until) {
+                    if first > self.position.line + 1 {
+                        self.miss_lines(outlet, first - 1).await?;
+                    }
+                    self.position.line = last;
+                    self.say(outlet, Message::log(self.build.id, self.position, &json)).await?;
+                    return Ok(true);
                 }
-                self.position.line = last;
-                self.say(outlet, Message::log(self.build.id, self.position, &json)).await?;
+                if until.is_none() {
+                    // All of it is known; the next one comes.
+                    return Ok(true);
+                }
+            }
+            Next::Gone(to) => {
+                self.miss_lines(outlet, to).await?;
                 return Ok(true);
             }
-            if until.is_none() {
-                // All of it is known; the next one comes.
-                return Ok(true);
-            }
+            Next::Nothing => {}
         }
         let Some(event) = self.events.pop_front() else { return Ok(false) };
         self.position.event = event.sequence();
@@ -166,20 +183,20 @@ impl BuildStream {
     }
 
     /// Lines behind the position: from what is shared, or from the disk.
-    async fn lines(&mut self, kept: Kept) -> std::result::Result<Option<Arc<Batch>>, Ended> {
+    async fn lines(&mut self, kept: Kept) -> std::result::Result<Next, Ended> {
         while self.batches.front().is_some_and(|batch| batch.last() <= self.position.line) {
             self.batches.pop_front();
         }
         if let Some(batch) = self.batches.front() {
-            return Ok(Some(batch.clone()));
+            return Ok(Next::Lines(batch.clone()));
         }
         match kept {
             Kept::Batch(batch) => {
                 self.disk = None;
-                Ok(Some(batch))
+                Ok(Next::Lines(batch))
             }
-            Kept::None => Ok(None),
-            Kept::OnDisk => {
+            Kept::None => Ok(Next::Nothing),
+            Kept::OnDisk(to) => {
                 let (reader, place) = match self.disk.take() {
                     Some((reader, place)) if place.seq() < reader.line_count() => (reader, place),
                     other => {
@@ -189,13 +206,11 @@ impl BuildStream {
                     }
                 };
                 let (place, lines) = reader.clone().read_on(place).await.map_err(|_| Ended::Failed)?;
-                if lines.is_empty() && place.seq() <= self.position.line {
-                    // The log is gone from the disk under us: what comes is told by the tail.
-                    return Err(Ended::Failed);
-                }
+                let to = if place.seq() > self.position.line { to.min(place.seq()) } else { to };
                 self.disk = Some((reader, place));
                 self.batches = Batch::cut(&lines).into_iter().map(Arc::new).collect();
-                Ok(self.batches.front().cloned())
+                // Retention may have deleted the log under us: what it had is a gap, what comes is told by the tail.
+                Ok(self.batches.front().map_or(Next::Gone(to), |batch| Next::Lines(batch.clone())))
             }
         }
     }
