@@ -18,6 +18,7 @@ use crate::people::{People, SetupToken};
 use crate::seams::SourceControl;
 use crate::store::Store;
 use crate::vault::Vault;
+use crate::webhooks::Webhooks;
 use detections::Detections;
 use traffic::Traffic;
 
@@ -75,6 +76,8 @@ pub struct App {
     pub logs: Logs,
     /// What followers of builds and events share.
     pub live: Live,
+    /// Other machines that are told what happens.
+    pub webhooks: Webhooks,
     /// Git hosts.
     pub source_control: Arc<dyn SourceControl>,
     /// From the configuration.

@@ -13,6 +13,7 @@
 //!    people                          accounts, sessions, tokens, members
 //!    keys                            the master key and what is sealed with it, changed in step
 //!    retention                       what is deleted, and when
+//!    webhooks                        signed messages to other machines, until they take them
 //! 1  store · artifacts · plugins · outbound · vault    one outside thing each
 //! 0  model · seams · clock · platform · uproject       words, rules, traits, the operating system
 //! ```
@@ -70,3 +71,4 @@ pub mod seams;
 pub mod store;
 pub mod uproject;
 pub mod vault;
+pub mod webhooks;

@@ -41,7 +41,7 @@ impl House {
             people: app.people.clone(),
             builds: app.builds.clone(),
         };
-        let retention = Retention::new(Settings { log_days: 180, event_days: 30 }, parts);
+        let retention = Retention::new(Settings { log_days: 180, event_days: 30, delivery_days: 30 }, parts);
         let house = House { admin, setting: records.setting, retention, server };
         house.put(&records.project).await;
         house.put(&house.setting).await;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: &[&[&str]] = &[
     &["model", "seams", "clock", "platform", "uproject"],
     &["store", "artifacts", "plugins", "outbound", "vault"],
-    &["builds", "people", "retention", "schedules", "keys"],
+    &["builds", "people", "retention", "schedules", "keys", "webhooks"],
     &["live"],
     &["app"],
     &["api"],

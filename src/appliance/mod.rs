@@ -4,7 +4,7 @@
 //! lock ─ store ─ vault ─ people ─ outbound ─ plugins ─ artifacts, logs ─ builds
 //!   └─ bind the address      a taken address is told before anything is changed
 //!        └─ recover          what the last run left in the middle
-//!             └─ run         builds, schedules, HTTP, orders from the command line
+//!             └─ run         builds, schedules, webhooks, HTTP, orders from the command line
 //! ```
 
 mod directory;
@@ -41,6 +41,7 @@ use crate::retention::{self, Retention};
 use crate::schedules::Schedules;
 use crate::seams::{DeployTarget, SourceControl};
 use crate::store::Store;
+use crate::webhooks::{self, Webhooks};
 
 pub use directory::prepare as prepare_directory;
 pub use start_error::StartError;
@@ -86,7 +87,7 @@ impl Appliance {
         let clock = Arc::new(Clock::default());
         let people = People::new(store.clone(), clock.clone());
         let outbound = Outbound::new(&parts::outbound(config))?;
-        let plugins = Arc::new(Plugins::open(parts::plugins(config), outbound, vault.derive("compiled plugins"))?);
+        let plugins = Arc::new(Plugins::open(parts::plugins(config), outbound.clone(), vault.derive("compiled plugins"))?);
         let seams = seams.unwrap_or_else(|| Seams { source_control: plugins.clone(), deploy_target: plugins.clone() });
         let artifacts = Artifacts::open(&parts::artifacts(config))?;
         let logs = Logs::open(parts::logs(config), clock.clone()).map_err(StartError::Logs)?;
@@ -122,8 +123,11 @@ impl Appliance {
             builds: builds.clone(),
         };
         let live = Live::new(live::Settings::default(), store.clone(), logs.clone(), clock.clone());
+        let parts_of_webhooks = webhooks::Parts { store: store.clone(), vault: vault.clone(), clock: clock.clone(), outbound };
+        let webhooks = Webhooks::new(webhooks::Settings::default(), parts_of_webhooks);
         let app = Arc::new(App {
             live,
+            webhooks: webhooks.clone(),
             store,
             clock,
             people,
@@ -147,8 +151,8 @@ impl Appliance {
         let work = builds.clone();
         let retention = Retention::new(parts::retention(config), retention);
         let work = tokio::spawn(async move {
-            let stop_retention = stop.clone();
-            tokio::join!(work.run(stop), retention.run(stop_retention));
+            let (stop_retention, stop_webhooks) = (stop.clone(), stop.clone());
+            tokio::join!(work.run(stop), retention.run(stop_retention), webhooks.run(stop_webhooks));
         });
         // Whoever is told the address may ask whether it is ready.
         while !builds.is_running() && !work.is_finished() {

@@ -260,6 +260,13 @@ pub static KEYS: &[Key] = &[
         Rule::Number { range: 1..=3_650, set: |c, v| c.retention.event_days = v },
     ),
     key(
+        "retention.delivery_days",
+        "30",
+        "",
+        "How long the ledgers of webhooks are kept: what git hosts told, and what was told to others. A message that could\nnot be delivered for so long is let go.",
+        Rule::Number { range: 4..=3_650, set: |c, v| c.retention.delivery_days = v },
+    ),
+    key(
         "disk.warn_percent",
         "15",
         "",

@@ -134,6 +134,7 @@ pub struct Retention {
     pub keep_last: u64,
     pub log_days: u64,
     pub event_days: u64,
+    pub delivery_days: u64,
 }
 
 /// `[plugins]`

@@ -29,6 +29,7 @@ pub mod token;
 pub mod usage;
 pub mod user;
 pub mod validation;
+pub mod webhook;
 
 pub use artifact::Artifact;
 pub use audit::AuditEntry;
@@ -46,3 +47,4 @@ pub use timestamp::Timestamp;
 pub use token::ApiToken;
 pub use usage::Usage;
 pub use user::User;
+pub use webhook::Webhook;

@@ -3,7 +3,7 @@
 
 use super::idempotency::RememberedAnswer;
 use super::secret::Sealed;
-use super::{BuildSetting, Id, Organization};
+use super::{BuildSetting, Id, Organization, Webhook};
 
 /// A git host's access token.
 pub fn githost_token(organization: Id<Organization>) -> String {
@@ -40,6 +40,11 @@ pub fn remembered_answer(answer: Id<RememberedAnswer>) -> String {
     format!("remembered_answer/{answer}")
 }
 
+/// What messages to an endpoint are signed with, now or before.
+pub fn webhook_secret(webhook: Id<Webhook>) -> String {
+    format!("webhook/{webhook}/secret")
+}
+
 /// Every sealed value of an organization, with its place.
 pub fn of_organization(organization: &mut Organization) -> Vec<(String, &mut Sealed)> {
     let id = organization.id;
@@ -73,4 +78,11 @@ pub fn of_build_setting(setting: &mut BuildSetting) -> Vec<(String, &mut Sealed)
 /// The sealed value of a remembered answer, with its place.
 pub fn of_remembered_answer(answer: &mut RememberedAnswer) -> Vec<(String, &mut Sealed)> {
     vec![(remembered_answer(answer.id), &mut answer.answer)]
+}
+
+/// Every sealed value of an endpoint, with its place.
+pub fn of_webhook(webhook: &mut Webhook) -> Vec<(String, &mut Sealed)> {
+    let id = webhook.id;
+    let former = webhook.former_secrets.iter_mut().map(|former| &mut former.secret);
+    std::iter::once(&mut webhook.secret).chain(former).map(|secret| (webhook_secret(id), secret)).collect()
 }

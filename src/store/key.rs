@@ -34,6 +34,12 @@ impl Key {
         Key((time.0 ^ i64::MIN).to_be_bytes().to_vec())
     }
 
+    /// Goes on with a number: keys sort by it.
+    pub fn and_number(mut self, number: u64) -> Key {
+        self.0.extend_from_slice(&number.to_be_bytes());
+        self
+    }
+
     /// Goes on with a text. It ends with 0 1; a NUL inside becomes 0 2, so that no text is the beginning of another.
     pub fn and_text(mut self, text: &str) -> Key {
         for byte in text.bytes() {

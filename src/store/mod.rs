@@ -18,6 +18,7 @@ pub mod read;
 pub mod record;
 mod sealing;
 pub mod tables;
+pub mod webhook_queue;
 mod writer;
 
 use std::path::PathBuf;

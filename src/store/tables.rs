@@ -12,9 +12,11 @@ use crate::model::places;
 use crate::model::queue::{ProjectTurn, QueuePause};
 use crate::model::secret::Sealed;
 use crate::model::user::Session;
+use crate::model::webhook::delivery::{DeliveryStatus, WebhookDelivery};
+use crate::model::webhook::message::WebhookMessage;
 use crate::model::{
     ApiToken, AuditEntry, Build, BuildSetting, Delivery, Event, Id, Lane, Organization, Project, ScheduleSlot, Status, TriggeredBy, Usage,
-    User,
+    User, Webhook,
 };
 
 /// Where the schema's number is kept.
@@ -97,7 +99,10 @@ tables!(
     DeliveryBody,
     TrackedHead,
     AuditEntry,
-    Usage
+    Usage,
+    Webhook,
+    WebhookMessage,
+    WebhookDelivery
 );
 
 /// What the audit log calls a person.
@@ -160,6 +165,15 @@ record!(Delivery, "deliveries", Some("delivery"), organization_id, [DELIVERIES_B
 record!(DeliveryBody, "delivery_bodies", None, organization_id, []);
 record!(TrackedHead, "tracked_heads", None, organization_id, []);
 record!(Usage, "usages", None, organization_id, []);
+record!(Webhook, "webhooks", Some("webhook"), organization_id, [], sealed in places::of_webhook);
+record!(WebhookMessage, "webhook_messages", None, organization_id, []);
+record!(
+    WebhookDelivery,
+    "webhook_deliveries",
+    None,
+    organization_id,
+    [WEBHOOK_QUEUE, WEBHOOK_DELIVERIES_ASKED_FOR, WEBHOOK_DELIVERIES_BY_WEBHOOK, WEBHOOK_DELIVERIES_BY_STATUS]
+);
 
 record!(AuditEntry, "audit_entries", None, organization_id, [AUDIT_CHAIN, AUDIT_BY_ACTOR, AUDIT_BY_OPERATION, AUDIT_BY_RESOURCE]);
 
@@ -272,6 +286,22 @@ pub const DELIVERIES_BY_NAME: Index<Delivery> = Index::new("deliveries_by_name",
 /// Deliveries of the whole host that nobody dealt with yet, oldest first.
 pub const DELIVERIES_WAITING: Index<Delivery> =
     Index::host("deliveries_waiting", |delivery| delivery.processed_at.is_none().then(Key::all));
+
+/// What waits to be sent, of the whole host: each endpoint's messages in the order of their events.
+pub const WEBHOOK_QUEUE: Index<WebhookDelivery> = Index::host("webhook_queue", |delivery| {
+    (delivery.status == DeliveryStatus::Pending && !delivery.is_asked_for)
+        .then(|| Key::of_id(delivery.webhook_id).and_number(delivery.sequence))
+});
+/// What somebody asked for and was not sent yet.
+pub const WEBHOOK_DELIVERIES_ASKED_FOR: Index<WebhookDelivery> = Index::host("webhook_deliveries_asked_for", |delivery| {
+    (delivery.status == DeliveryStatus::Pending && delivery.is_asked_for).then(|| Key::of_id(delivery.webhook_id))
+});
+/// An endpoint's ledger.
+pub const WEBHOOK_DELIVERIES_BY_WEBHOOK: Index<WebhookDelivery> =
+    Index::new("webhook_deliveries_by_webhook", |delivery| Some(Key::of_id(delivery.webhook_id)));
+/// The `status` filter of the ledger.
+pub const WEBHOOK_DELIVERIES_BY_STATUS: Index<WebhookDelivery> =
+    Index::new("webhook_deliveries_by_status", |delivery| Some(Key::of_id(delivery.webhook_id).and_text(delivery.status.as_str())));
 
 /// The key of [`PROJECTS_BY_SOURCE`]. Hosts do not tell repositories apart by case.
 pub fn project_source_key(kind: &str, repo_link: &str, uproject_path: &str) -> Key {

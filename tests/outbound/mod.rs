@@ -1,7 +1,7 @@
 //! The HTTP client against receivers of every kind.
 
 mod answers;
-mod receiver;
+pub(crate) mod receiver;
 mod trust;
 mod uploads;
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use cookhouse::api::server::Settings;
@@ -21,12 +21,14 @@ use cookhouse::model::organization::DefaultProjectSettings;
 use cookhouse::model::permission::{Role, Scope};
 use cookhouse::model::retention::Keep;
 use cookhouse::model::{Id, Organization, Secret, Timestamp, User};
+use cookhouse::outbound::{self, Outbound};
 use cookhouse::people::{NewToken, People, Reach, SetupToken};
 use cookhouse::seams::{
     ArtifactFile, CallContext, DeployMetadata, DeployOutcome, DeployProblem, DeployTarget, PluginBinding, SourceControl,
 };
 use cookhouse::store::{Store, StoreError};
 use cookhouse::vault::{self, Vault};
+use cookhouse::webhooks::{self, Webhooks};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tempfile::TempDir;
@@ -61,6 +63,10 @@ fn build_settings(path: &Path) -> builds::Settings {
         marks: Marks::default(),
     }
 }
+
+/// Reaches this machine, too. Loading the machine's certificates takes a moment.
+static NEAR: LazyLock<Outbound> =
+    LazyLock::new(|| Outbound::new(&outbound::Settings { allow_loopback: true, ..Default::default() }).expect("a client"));
 
 /// A receiver that takes everything.
 struct NoReceiver;
@@ -103,7 +109,7 @@ impl TestServer {
 
     /// The same with other limits of the live channel.
     pub async fn start_live(directory: Arc<TempDir>, live: live::Settings) -> Self {
-        Self::start_all(directory, |_| {}, |_, _| {}, None, live).await
+        Self::start_all(directory, |_| {}, |_, _| {}, None, live, None).await
     }
 
     /// The same with other limits.
@@ -113,17 +119,23 @@ impl TestServer {
 
     /// The same with other settings of the API and other routes.
     pub async fn start_api(change: impl FnOnce(&mut app::Settings, &mut Vec<Route>)) -> Self {
-        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, change, None, live::Settings::default()).await
+        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, change, None, live::Settings::default(), None).await
     }
 
     /// The same with another git host than the model.
     pub async fn start_on(host: Arc<dyn SourceControl>) -> Self {
-        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, |_, _| {}, Some(host), live::Settings::default()).await
+        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, |_, _| {}, Some(host), live::Settings::default(), None)
+            .await
     }
 
     /// On a directory that another one left behind.
     pub async fn start_in(directory: Arc<TempDir>, change: impl FnOnce(&mut Settings)) -> Self {
-        Self::start_all(directory, change, |_, _| {}, None, live::Settings::default()).await
+        Self::start_all(directory, change, |_, _| {}, None, live::Settings::default(), None).await
+    }
+
+    /// On a directory that may be another one's, sending to webhooks in this way.
+    pub async fn start_sending(directory: Arc<TempDir>, outbound: Outbound, settings: webhooks::Settings) -> Self {
+        Self::start_all(directory, |_| {}, |_, _| {}, None, live::Settings::default(), Some((outbound, settings))).await
     }
 
     async fn start_all(
@@ -132,6 +144,7 @@ impl TestServer {
         change_api: impl FnOnce(&mut app::Settings, &mut Vec<Route>),
         source_control: Option<Arc<dyn SourceControl>>,
         live: live::Settings,
+        sends: Option<(Outbound, webhooks::Settings)>,
     ) -> Self {
         let path = directory.path();
         let store = open_store(path).await;
@@ -162,6 +175,10 @@ impl TestServer {
             executor: Arc::new(LocalExecutor),
         };
         let live = Live::new(live, store.clone(), logs.clone(), clock.clone());
+        let is_sending = sends.is_some();
+        let (outbound, settings) = sends.unwrap_or_else(|| (NEAR.clone(), webhooks::Settings::default()));
+        let parts_of_webhooks = webhooks::Parts { store: store.clone(), vault: vault.clone(), clock: clock.clone(), outbound };
+        let webhooks = Webhooks::new(settings, parts_of_webhooks);
         let app = Arc::new(App {
             live,
             store,
@@ -175,6 +192,7 @@ impl TestServer {
             setup_token,
             source_control: source_control.clone(),
             settings: app_settings,
+            webhooks: webhooks.clone(),
             keys_in_flight: KeysInFlight::default(),
             detections: Default::default(),
             traffic: Default::default(),
@@ -185,7 +203,15 @@ impl TestServer {
         let address = server.address();
         let router = Arc::new(Router::new(app.clone(), rows).expect("routes that do not contradict"));
         let stop = CancellationToken::new();
-        let task = Some(tokio::spawn(server.serve(router, stop.clone())));
+        let (serve, send) = (server.serve(router, stop.clone()), stop.clone());
+        let task = Some(tokio::spawn(async move {
+            let send = async move {
+                if is_sending {
+                    webhooks.run(send).await;
+                }
+            };
+            tokio::join!(serve, send);
+        }));
         TestServer { address, app, host, directory, setup_token: printed, stop, task }
     }
 

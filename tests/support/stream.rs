@@ -36,13 +36,13 @@ pub struct EventStream {
 impl EventStream {
     /// Asks for a stream. `Err` has the answer when it is none.
     pub async fn open(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Result<EventStream, String> {
-        let mut socket = TcpStream::connect(address).await.expect("a connection");
+        let mut socket = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         let mut request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n");
         for (name, value) in headers {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
         request.push_str("\r\n");
-        socket.write_all(request.as_bytes()).await.expect("a request");
+        socket.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
         let mut raw = Vec::new();
         let end = loop {
             if let Some(at) = raw.windows(4).position(|window| window == b"\r\n\r\n") {
