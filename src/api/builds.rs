@@ -216,7 +216,7 @@ pub(super) async fn retry(call: Call<Id<Build>>) -> Result<Created> {
 /// Hands the artifact to the setting's targets once more.
 pub(super) async fn deploy(call: Call<Id<Build>>) -> Result<Accepted<BuildView>> {
     call.app.store.read(|snapshot| find_for_change(snapshot, &call.caller, call.path))?;
-    let build = call.app.builds.deploy(call.caller.organization(), call.path).await.map_err(refusal)?;
+    let build = call.app.builds.deploy(call.caller.organization(), call.path, call.caller.cause()).await.map_err(refusal)?;
     Ok(Accepted(BuildView::new(build, None)))
 }
 

@@ -2,7 +2,7 @@
 //! Nothing here touches a build's status.
 //!
 //! That an attempt begins is on disk before it begins. After a crash an attempt that had begun is `interrupted` and never
-//! silently repeated: the receiver may have taken it.
+//! silently repeated: the receiver may have taken it. Every attempt ever made is in a ledger that the store keeps.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::artifacts;
 use crate::model::build::{StepName, StepStatus};
 use crate::model::deploy::{DeployError, DeployFailureCode, DeployStatus, Deployment};
 use crate::model::log::LogStream;
-use crate::model::{Build, BuildSetting, Id, Organization, Timestamp};
+use crate::model::{Build, BuildSetting, Id, Organization, Timestamp, TriggeredBy};
 use crate::seams::{ArtifactFile, CallContext, DeployMetadata, DeployOutcome, DeployProblem, LogSink, PluginBinding};
 use crate::store::key::Key;
 use crate::store::tables::BUILDS_TO_DEPLOY;
@@ -43,7 +43,7 @@ fn pending(plugin: String) -> Deployment {
 }
 
 /// Wants every target of the setting to be tried once more.
-pub(super) fn request(tx: &Change, organization: Id<Organization>, id: Id<Build>) -> Result<Build, Refused> {
+pub(super) fn request(tx: &Change, organization: Id<Organization>, id: Id<Build>, by: TriggeredBy) -> Result<Build, Refused> {
     let mut build: Build = tx.get(organization, id)?.ok_or(Refused::NotFound)?;
     if build.status.is_unfinished() {
         return Err(Refused::Unfinished);
@@ -59,6 +59,7 @@ pub(super) fn request(tx: &Change, organization: Id<Organization>, id: Id<Build>
     if build.deployments.is_empty() {
         return Err(Refused::NoDeployTarget);
     }
+    build.deploy_requested_by = Some(by);
     summarize(&mut build);
     tx.put(&build)?;
     Ok(build)

@@ -391,6 +391,7 @@ pub fn repeated(build: &Build, id: Id<Build>, now: Timestamp) -> Build {
         auto_deploy_status: None,
         auto_deploy_error: None,
         deployments: Vec::new(),
+        deploy_requested_by: None,
         pinned: false,
         notification_status: None,
         cancel_requested: false,

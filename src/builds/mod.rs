@@ -287,10 +287,10 @@ impl Builds {
     }
 
     /// Hands the artifact on once more, to every target of the setting as it is now.
-    pub async fn deploy(&self, organization: Id<Organization>, id: Id<Build>) -> Result<Build, Refused> {
+    pub async fn deploy(&self, organization: Id<Organization>, id: Id<Build>, by: TriggeredBy) -> Result<Build, Refused> {
         let builds = self.clone();
         let job = move |tx: &Change| {
-            let build = deploy::request(tx, organization, id)?;
+            let build = deploy::request(tx, organization, id, by)?;
             tx.after_commit(move || builds.0.deploys.notify_one());
             Ok(build)
         };

@@ -68,6 +68,9 @@ pub struct Build {
     pub auto_deploy_error: Option<DeployError>,
     /// Each target's outcome.
     pub deployments: Vec<Deployment>,
+    /// Who asked for the deploy that these are of; `None`: it follows from the build setting.
+    #[serde(default)]
+    pub deploy_requested_by: Option<TriggeredBy>,
     /// Kept from retention.
     pub pinned: bool,
     /// Outcome of the notification.
@@ -193,6 +196,7 @@ impl Build {
             auto_deploy_status: None,
             auto_deploy_error: None,
             deployments: Vec::new(),
+            deploy_requested_by: None,
             pinned: false,
             notification_status: None,
             cancel_requested: false,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Timestamp;
+use super::{Build, Id, Organization, Timestamp, TriggeredBy};
 
 /// `autoDeployStatus`, and the status of one target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,4 +62,31 @@ pub struct Deployment {
     pub status: DeployStatus,
     /// Why it failed.
     pub error: Option<DeployError>,
+}
+
+/// One attempt at one target: an entry of the ledger of a build's deploys. Written by the store when a deployment begins and
+/// ends, and kept with the build, whatever is deployed later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeployAttempt {
+    /// Its id.
+    pub id: Id<DeployAttempt>,
+    /// Whose.
+    pub organization_id: Id<Organization>,
+    /// Whose artifact was sent.
+    pub build_id: Id<Build>,
+    /// Its place among the build's deployments.
+    pub entry: usize,
+    /// Name of the plugin.
+    pub plugin: String,
+    /// Who asked for it; `None`: it follows from the build setting.
+    pub requested_by: Option<TriggeredBy>,
+    /// How it ended, `in_progress` until then.
+    pub status: DeployStatus,
+    /// Why it failed.
+    pub error: Option<DeployError>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
 }

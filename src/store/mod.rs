@@ -9,6 +9,7 @@ pub mod audit;
 pub mod build_list;
 pub mod census;
 mod codec;
+mod deploy_ledger;
 mod error;
 pub mod event_log;
 pub mod key;

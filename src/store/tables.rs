@@ -3,10 +3,11 @@
 use super::key::Key;
 use super::read::{Read, Rows};
 use super::record::{Index, Record, SealedValues};
-use super::{Change, Snapshot, StoreError, announce, census};
+use super::{Change, Snapshot, StoreError, announce, census, deploy_ledger};
 use crate::model::audit::Actor;
 use crate::model::build_setting::Trigger;
 use crate::model::delivery::{DeliveryBody, TrackedHead};
+use crate::model::deploy::DeployAttempt;
 use crate::model::idempotency::RememberedAnswer;
 use crate::model::places;
 use crate::model::queue::{ProjectTurn, QueuePause};
@@ -102,7 +103,8 @@ tables!(
     Usage,
     Webhook,
     WebhookMessage,
-    WebhookDelivery
+    WebhookDelivery,
+    DeployAttempt
 );
 
 /// What the audit log calls a person.
@@ -165,6 +167,7 @@ record!(Delivery, "deliveries", Some("delivery"), organization_id, [DELIVERIES_B
 record!(DeliveryBody, "delivery_bodies", None, organization_id, []);
 record!(TrackedHead, "tracked_heads", None, organization_id, []);
 record!(Usage, "usages", None, organization_id, []);
+record!(DeployAttempt, "deploy_attempts", None, organization_id, [DEPLOY_ATTEMPTS_BY_BUILD]);
 record!(Webhook, "webhooks", Some("webhook"), organization_id, [], sealed in places::of_webhook);
 record!(WebhookMessage, "webhook_messages", None, organization_id, []);
 record!(
@@ -276,6 +279,9 @@ pub const BUILDS_TO_DEPLOY: Index<Build> = Index::host("builds_to_deploy", |buil
     (build.status == Status::Complete && matches!(build.auto_deploy_status, Some(Pending | InProgress))).then(Key::all)
 });
 
+/// The ledger of a build's deploys.
+pub const DEPLOY_ATTEMPTS_BY_BUILD: Index<DeployAttempt> =
+    Index::new("deploy_attempts_by_build", |attempt| Some(Key::of_id(attempt.build_id)));
 /// A push builds a commit once for each setting.
 pub const BUILDS_BY_PUSH: Index<Build> = Index::new("builds_by_push", |build| match &build.triggered_by {
     TriggeredBy::Push(commit) => Some(Key::of_id(build.build_setting_id).and_text(commit)),
@@ -327,6 +333,7 @@ fn lane_counts_and_announcements(change: &Change, old: Option<&Build>, new: Opti
         usage.replace(old, new);
         put_usage(change, &usage)?;
     }
+    deploy_ledger::build(change, old, new)?;
     announce::build(change, old, new)
 }
 

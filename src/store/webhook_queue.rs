@@ -14,7 +14,7 @@ use crate::model::webhook::message::{WebhookMessage, body};
 use crate::model::{Build, Delivery, Event, Id, Organization, Project, Timestamp, Webhook};
 
 /// Ids of what is made here increase, as all ids do.
-static IDS: LazyLock<Clock> = LazyLock::new(Clock::default);
+pub(super) static IDS: LazyLock<Clock> = LazyLock::new(Clock::default);
 
 /// Queues the message about an event for every endpoint that wants it. The build and the project are as the event leaves
 /// them.

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use cookhouse::builds::{Refused, connections};
 use cookhouse::model::build::{StepName, StepStatus};
 use cookhouse::model::build_setting::DeployTargetSetting;
-use cookhouse::model::deploy::{DeployFailureCode, DeployStatus};
-use cookhouse::model::{Build, Status};
+use cookhouse::model::deploy::{DeployAttempt, DeployFailureCode, DeployStatus};
+use cookhouse::model::{Build, Status, TriggeredBy};
 use cookhouse::seams::{DeployOutcome, DeployProblem};
+use cookhouse::store::key::Key;
+use cookhouse::store::{Order, Read, StoreError, tables};
 
 use crate::support::farm::Farm;
 
@@ -32,8 +34,22 @@ async fn deploying() -> Farm {
     farm
 }
 
+/// Somebody.
+fn cause(farm: &Farm) -> TriggeredBy {
+    TriggeredBy::User(farm.clock.new_id())
+}
+
 fn is_over(build: &Build) -> bool {
     matches!(build.auto_deploy_status, Some(DeployStatus::Succeeded | DeployStatus::Failed))
+}
+
+/// Every attempt, oldest first.
+fn ledger(farm: &Farm, build: &Build) -> Vec<DeployAttempt> {
+    let key = Key::of_id(build.id);
+    let read = farm.store.read(|snapshot| {
+        snapshot.find_all(build.organization_id, &tables::DEPLOY_ATTEMPTS_BY_BUILD, &key, Order::OldestFirst, 100)
+    });
+    read.unwrap_or_else(|error: StoreError| panic!("{error}"))
 }
 
 fn refused(code: DeployFailureCode) -> DeployProblem {
@@ -75,11 +91,20 @@ async fn a_failed_deploy_says_why_and_never_touches_the_build() {
     assert!(!farm.text(build.id).await.contains(HEADER), "the header is masked");
     assert_eq!(farm.receiver.received.lock().expect("not poisoned").len(), 2, "one attempt each");
 
-    let again = farm.builds.deploy(build.organization_id, build.id).await.expect("accepted");
+    let again = farm.builds.deploy(build.organization_id, build.id, cause(&farm)).await.expect("accepted");
     assert_eq!((again.auto_deploy_status, again.auto_deploy_error.is_none()), (Some(DeployStatus::Pending), true));
     let again = farm.until(build.id, is_over).await;
     assert_eq!(again.auto_deploy_status, Some(DeployStatus::Succeeded));
     assert_eq!(farm.receiver.received.lock().expect("not poisoned").len(), 4);
+
+    // The ledger keeps all of it, and who asked.
+    let ledger = ledger(&farm, &again);
+    let outcomes: Vec<_> = ledger.iter().map(|attempt| (attempt.plugin.as_str(), attempt.status)).collect();
+    let (failed, succeeded) = (DeployStatus::Failed, DeployStatus::Succeeded);
+    assert_eq!(outcomes, [("custom-deploy", failed), ("store", succeeded), ("custom-deploy", succeeded), ("store", succeeded)]);
+    assert_eq!(ledger[0].error, build.auto_deploy_error);
+    assert!(ledger[..2].iter().all(|attempt| attempt.requested_by.is_none()));
+    assert!(ledger[2..].iter().all(|attempt| matches!(attempt.requested_by, Some(TriggeredBy::User(_))) && attempt.finished_at.is_some()));
 }
 
 #[tokio::test]
@@ -88,7 +113,7 @@ async fn what_cannot_be_sent_is_refused_or_fails_with_its_reason() {
     *farm.receiver.hangs.lock().expect("not poisoned") = true;
     let build = farm.build().await;
     farm.until(build.id, |build| build.auto_deploy_status == Some(DeployStatus::InProgress)).await;
-    assert!(matches!(farm.builds.deploy(build.organization_id, build.id).await, Err(Refused::DeployUnderWay)));
+    assert!(matches!(farm.builds.deploy(build.organization_id, build.id, cause(&farm)).await, Err(Refused::DeployUnderWay)));
     farm.change_setting(|setting| setting.deploy_targets.clear()).await;
     farm.stop().await;
     let interrupted = farm.read(build.id);
@@ -100,14 +125,16 @@ async fn what_cannot_be_sent_is_refused_or_fails_with_its_reason() {
     let codes: Vec<_> = build.deployments.iter().filter_map(|deployment| deployment.error.as_ref()).map(|error| error.code).collect();
     assert_eq!(codes, [DeployFailureCode::Interrupted, DeployFailureCode::PluginError], "the second target is no more");
     assert!(farm.receiver.received.lock().expect("not poisoned").is_empty(), "the interrupted attempt is not repeated by itself");
+    let ends: Vec<_> = ledger(&farm, &build).iter().map(|attempt| attempt.error.as_ref().map(|error| error.code)).collect();
+    assert_eq!(ends, [Some(DeployFailureCode::Interrupted), Some(DeployFailureCode::PluginError)]);
 
     farm.artifacts.delete(build.id).await.expect("deleted");
-    farm.builds.deploy(build.organization_id, build.id).await.expect("accepted");
+    farm.builds.deploy(build.organization_id, build.id, cause(&farm)).await.expect("accepted");
     let build = farm.until(build.id, is_over).await;
     assert_eq!(build.auto_deploy_error.map(|error| error.code), Some(DeployFailureCode::ArtifactMissing));
     farm.change_setting(|setting| setting.upload_build_url = None).await;
-    assert!(matches!(farm.builds.deploy(build.organization_id, build.id).await, Err(Refused::NoDeployTarget)));
+    assert!(matches!(farm.builds.deploy(build.organization_id, build.id, cause(&farm)).await, Err(Refused::NoDeployTarget)));
     farm.mischief("[Cook]\nFail=25\n");
     let failed = farm.build().await;
-    assert!(matches!(farm.builds.deploy(failed.organization_id, failed.id).await, Err(Refused::NoArtifact)));
+    assert!(matches!(farm.builds.deploy(failed.organization_id, failed.id, cause(&farm)).await, Err(Refused::NoArtifact)));
 }

@@ -294,6 +294,7 @@ mod tests {
                 Deployment { plugin: "p".repeat(64), status: DeployStatus::Succeeded, error: Some(error) };
                 50
             ],
+            deploy_requested_by: None,
             pinned: true,
             notification_status: None,
             cancel_requested: false,
