@@ -23,7 +23,7 @@ use detections::Detections;
 use traffic::Traffic;
 
 /// What handlers need to know of the configuration.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Base of links to this server, without a slash at the end; `None`: from the request's `Host`.
     pub public_url: Option<String>,

@@ -1,14 +1,17 @@
 //! The audit log (decisions 4).
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Value, json};
 
+use super::check::{Check, Fault};
 use super::cursor::Cursors;
 use super::endpoint::{Call, Ok200};
 use super::error::Result;
-use super::query::{FromQuery, Pairs, Query};
+use super::query::{FromQuery, Query};
+use super::tokens::time;
 use crate::model::audit::{Actor, Touched};
 use crate::model::page::Page;
-use crate::model::validation::InvalidCode;
 use crate::model::{ApiToken, AuditEntry, Id, Timestamp, User};
 use crate::store::key::Key;
 use crate::store::{Order, Read, StoreError, tables};
@@ -16,36 +19,58 @@ use crate::store::{Order, Read, StoreError, tables};
 /// Entries that one request looks at: with several filters a page may be short, or empty, and still have a next one.
 const LOOKED_AT: usize = 2000;
 const LONGEST_FILTER: usize = 64;
+const OUTCOMES: [&str; 2] = ["done", "refused"];
 
-/// One entry.
-#[derive(Serialize)]
+/// Something that was changed, or that somebody was refused to change.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "AuditEntry")]
 pub(super) struct EntryView {
+    /// Its id.
     id: Id<AuditEntry>,
+    /// When it happened.
     at: Timestamp,
+    /// Who it was.
     actor: ActorView,
-    /// Null on the host itself.
+    /// From where; null on the host itself.
+    #[schemars(example = &"192.0.2.7")]
     address: Option<String>,
+    /// What was asked for, by its name in this document; or a command on the host.
+    #[schemars(example = &"deleteProject")]
     operation_id: String,
+    /// The request's id in the service's log.
+    #[schemars(example = &"01k7f9zq4v6m2x8c3b5n0t7h")]
     request_id: String,
-    /// `done` or `refused`.
+    /// Whether it was done.
+    #[schemars(extend("enum" = OUTCOMES))]
     outcome: &'static str,
     /// Why it was refused.
     code: Option<String>,
+    /// What it was about.
     resources: Vec<Touched>,
+    /// How many more resources there were.
     resources_omitted: u64,
+    /// How many refusals of the same kind were left out before this one.
     refusals_omitted: u64,
+    /// Counts the organization's entries.
     sequence: u64,
+    /// The hash of the entry before: nothing can be taken out unnoticed.
     previous_hash: String,
+    /// The hash of this entry and of the one before.
     hash: String,
 }
 
-#[derive(Serialize)]
+/// Who did something.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Actor")]
 struct ActorView {
-    /// `user`, `token`, `host` or `stranger`.
+    /// A person in a session, a token, a command on the host, or somebody unknown.
+    #[schemars(extend("enum" = ["user", "token", "host", "stranger"]))]
     kind: &'static str,
+    /// Who it was, or whose token.
     user_id: Option<Id<User>>,
+    /// Which token.
     token_id: Option<Id<ApiToken>>,
 }
 
@@ -95,39 +120,30 @@ pub(super) struct ListAudit {
 }
 
 impl FromQuery for ListAudit {
-    fn from_query(pairs: Pairs) -> Result<Self> {
-        let mut query = Query::new(pairs);
-        let list = ListAudit {
-            actor: short(&mut query, "actor"),
-            operation_id: short(&mut query, "operationId"),
-            resource_id: short(&mut query, "resourceId"),
-            outcome: query.one_of("outcome", &["done", "refused"]),
-            from: time(&mut query, "from"),
-            to: time(&mut query, "to"),
+    fn read(query: &mut Query) -> Result<Option<Self>> {
+        let actor = short("Only of this user or token, by id; or `host`, or `stranger`.");
+        let operation = short("Only of this operation, by its name in this document.").example("deleteProject");
+        Ok(Some(ListAudit {
+            actor: query.checked("actor", actor),
+            operation_id: query.checked("operationId", operation),
+            resource_id: query.checked("resourceId", short("Only what this resource was touched by.")),
+            outcome: query.one_of("outcome", OUTCOMES, "Only what was done, or only what was refused."),
+            from: query.checked("from", time().about("Only from this time on.")),
+            to: query.checked("to", time().about("Only up to this time.")),
             limit: query.limit()?,
-            cursor: query.text("cursor"),
-        };
-        query.finish()?;
-        Ok(list)
+            cursor: query.cursor(),
+        }))
     }
 }
 
-fn short(query: &mut Query, name: &str) -> Option<String> {
-    let text = query.text(name)?;
-    if text.len() > LONGEST_FILTER {
-        query.refuse(name, InvalidCode::TooLong, format!("must have at most {LONGEST_FILTER} characters"));
-        return None;
-    }
-    Some(text)
-}
-
-fn time(query: &mut Query, name: &str) -> Option<Timestamp> {
-    let text = query.text(name)?;
-    let time = Timestamp::parse(&text);
-    if time.is_none() {
-        query.refuse(name, InvalidCode::InvalidValue, "must be an ISO 8601 time with a zone");
-    }
-    time
+/// A filter; anything may be looked for, and nothing be found.
+fn short(about: &str) -> Check<'static, String> {
+    Check::new(json!({"type": "string", "maxLength": LONGEST_FILTER}), |value| match value {
+        Value::String(text) if text.len() <= LONGEST_FILTER => Ok(text),
+        Value::String(_) => Err(Fault::too_long(LONGEST_FILTER)),
+        _ => Err(Fault::wrong_type("a string")),
+    })
+    .about(about)
 }
 
 impl ListAudit {

@@ -4,15 +4,17 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use hyper::{Response, header};
+use hyper::header;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 
 use super::builds::find;
 use super::compress::takes_gzip;
 use super::content::{self, Content};
-use super::endpoint::{Body, Call, Ok200};
+use super::endpoint::{Call, Custom, CustomAnswer, Ok200};
 use super::error::{ApiError, Result};
-use super::query::{FromQuery, Pairs, Query};
+use super::openapi::shape::Answered;
+use super::query::{FromQuery, Query};
 use crate::builds::logs::LogReader;
 use crate::model::log::LogLine;
 use crate::model::{Build, Id};
@@ -20,9 +22,18 @@ use crate::model::{Build, Id};
 /// What is compressed at once.
 const PIECE: usize = 512 * 1024;
 
+/// A log as text.
+pub(super) struct LogText;
+
+impl CustomAnswer for LogText {
+    fn describe(_: &mut SchemaGenerator) -> Vec<Answered> {
+        Answered::bytes("text/plain; charset=utf-8", &["ETag", "Content-Disposition"])
+    }
+}
+
 /// `GET /builds/{id}/log`: every line and a line feed, nothing else. While the build runs the text grows at its end only, so
 /// `Range: bytes=N-` continues where a reader stopped.
-pub(super) async fn text(call: Call<Id<Build>>) -> Result<Response<Body>> {
+pub(super) async fn text(call: Call<Id<Build>>) -> Result<Custom<LogText>> {
     let build = call.app.store.read(|snapshot| find(snapshot, &call.caller, call.path))?;
     let reader = call.app.logs.reader(build.id).await.map_err(ApiError::internal)?;
     let length = reader.text_length();
@@ -40,16 +51,17 @@ pub(super) async fn text(call: Call<Id<Build>>) -> Result<Response<Body>> {
         let mut response = content::answer(&call.head, &content, |_| content::stream(compressed(reader)))?;
         response.headers_mut().remove(header::CONTENT_LENGTH);
         response.headers_mut().remove(header::ACCEPT_RANGES);
-        return Ok(response);
+        return Ok(response.into());
     }
     let content = Content { length, tag: format!("\"{tag}\""), modified: None, headers };
-    content::answer(&call.head, &content, |bytes| {
+    let response = content::answer(&call.head, &content, |bytes| {
         let end = bytes.end;
         content::pieces(bytes, move |offset, limit| {
             let wanted = usize::try_from(end - offset).unwrap_or(limit).min(limit);
             reader.text_now(offset, wanted)
         })
-    })
+    });
+    response.map(Custom::from)
 }
 
 /// GET `/builds/:id/log/lines`
@@ -59,18 +71,17 @@ pub(super) struct Lines {
 }
 
 impl FromQuery for Lines {
-    fn from_query(pairs: Pairs) -> Result<Self> {
-        let mut query = Query::new(pairs);
-        let lines = Lines { after: query.number("after", 0, u64::MAX).unwrap_or(0), limit: query.limit_up_to(200, 1000)? };
-        query.finish()?;
-        Ok(lines)
+    fn read(query: &mut Query) -> Result<Option<Self>> {
+        let after = query.number("after", 0, u64::MAX, "Lines behind the one with this `seq`; absent: from the first.");
+        Ok(Some(Lines { after: after.unwrap_or(0), limit: query.limit_up_to(200, 1000)? }))
     }
 }
 
 /// Lines behind a position.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct LogPage {
+    /// Oldest first.
     items: Vec<LogLine>,
     /// `after` of the next page; null when these are the last for now.
     next_after: Option<u64>,

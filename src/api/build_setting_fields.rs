@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::body::{self, Change, Fault, Fields};
+use super::body::{self, Change, Check, Fault, Fields, ReadLater};
 use super::error::{ApiError, Result};
 use super::organizations::supersede;
 use super::projects::{branch, uproject_path};
 use super::urls::{self, Address};
-use crate::app::App;
+use crate::app::{self, App};
 use crate::builds::connections::{CUSTOM_DEPLOY_PLUGIN, deploy_secret_place, upload_header_place};
 use crate::builds::uat::check_extra_argument;
-use crate::model::build_setting::{BUILD_TYPES, DeployTargetSetting, PLATFORMS, Schedule, Supersede, TARGET_TYPES, Trigger};
+use crate::model::build_setting::{BUILD_TYPES, DeployTargetSetting, PLATFORMS, Schedule, Supersede, TARGET_TYPES, TRIGGERS, Trigger};
 use crate::model::project::SourceLink;
 use crate::model::schedule;
 use crate::model::validation::InvalidCode;
@@ -26,6 +26,11 @@ const MOST_TARGETS: usize = 8;
 const MOST_SECRETS: usize = 16;
 /// What a target's configuration may come to as JSON, in bytes.
 const LARGEST_CONFIG: usize = 16 * 1024;
+
+/// Fields that every setting has.
+const NEEDED: [&str; 4] = ["platform", "buildType", "ueVersion", "trigger"];
+/// Of which the kind of the codebase needs one and does not take the other.
+const NEEDED_BY_KIND: [&str; 2] = ["branch", "streamPath"];
 
 /// A body, each field checked by itself; failures are noted in `fields`.
 pub(super) struct SettingChange {
@@ -67,30 +72,42 @@ struct TargetChange {
 }
 
 impl SettingChange {
-    /// Reads every field. `platforms` are the extra ones, `labels` the configured engines.
-    pub(super) fn read(mut fields: Fields, app: &App, labels: &[String]) -> Self {
-        let platforms: Vec<&str> = PLATFORMS.into_iter().chain(app.settings.extra_platforms.iter().map(String::as_str)).collect();
+    /// Reads every field. `labels` are those of the configured engines.
+    pub(super) fn read(mut fields: Fields, settings: &app::Settings, labels: &[String]) -> Self {
+        let platforms: Vec<&str> = PLATFORMS.into_iter().chain(settings.extra_platforms.iter().map(String::as_str)).collect();
+        let platform = body::one_of(platforms).about("What to build for. GET /platforms says what this server can build.").example("Win64");
+        let build_type = body::one_of(BUILD_TYPES).about("The engine's build configuration.").example("Development");
+        let target_type = body::one_of(TARGET_TYPES).about("Which of the project's targets; null: `Game`.").default_is("Game");
+        let path = uproject_path().about("The project file's path in the codebase; null or `\"\"`: the project's own.");
+        let trigger =
+            body::one_of(TRIGGERS).about("What starts it: people and scripts, a push to `branch` or `streamPath`, or `schedule`.");
+        let url = urls::address().about("Where custom deploy sends the artifact: https, or http to a private address.");
+        let header = "The whole `Authorization` value of custom deploy; never shown. It is dropped when scheme, host or port of `uploadBuildUrl` change without it being sent again.";
+        let targets = body::list(MOST_TARGETS, target(&settings.deploy_plugins));
+        let arguments = body::list(MOST_ARGUMENTS, extra_argument()).about("Appended to the arguments of the engine's automation tool.");
         fields.read_only(&["id", "projectId", "uploadBuildAuthHeaderSet", "createdAt", "updatedAt"]);
         SettingChange {
-            name: fields.change("name", body::text(LONGEST_NAME)),
-            platform: fields.change("platform", body::one_of(&platforms)),
-            build_type: fields.change("buildType", body::one_of(&BUILD_TYPES)),
-            target_type: fields.change("targetType", body::one_of(&TARGET_TYPES)),
-            branch: fields.change("branch", branch),
-            stream_path: fields.change("streamPath", stream_path),
-            ue_version: fields.change("ueVersion", |value| ue_version(value, labels)),
-            uproject_path: fields.change("uprojectPath", uproject_path),
-            trigger: fields.change("trigger", body::one_of(&["manual", "push", "scheduled"])),
+            name: fields.change("name", body::text(LONGEST_NAME).about("What people call it.").example("Nightly Windows")),
+            platform: fields.change("platform", platform),
+            build_type: fields.change("buildType", build_type),
+            target_type: fields.change("targetType", target_type),
+            branch: fields.change("branch", branch().about("Git-hosted projects only, and required there: the tracked branch.")),
+            stream_path: fields.change("streamPath", stream_path()),
+            ue_version: fields.change("ueVersion", ue_version(labels)),
+            uproject_path: fields.change("uprojectPath", path),
+            trigger: fields.change("trigger", trigger.example("push")),
             schedule: read_schedule(&mut fields),
-            notify_on_complete: fields.change("notifyOnComplete", body::boolean),
-            auto_deploy: fields.change("autoDeploy", body::boolean),
-            upload_build_url: fields.change("uploadBuildUrl", urls::address),
-            upload_build_auth_header: fields.change("uploadBuildAuthHeader", header_value),
-            deploy_targets: fields.change("deployTargets", body::list(MOST_TARGETS, |value| target(value, &app.settings.deploy_plugins))),
-            timeout_minutes: fields.change("timeoutMinutes", body::number(5, 2880)),
-            supersede: fields.change("supersede", supersede),
-            clean_build: fields.change("cleanBuild", body::boolean),
-            extra_uat_args: fields.change("extraUatArgs", body::list(MOST_ARGUMENTS, extra_argument)),
+            notify_on_complete: fields.change("notifyOnComplete", body::boolean().about("Tell people when a build ends.")),
+            auto_deploy: fields.change("autoDeploy", body::boolean().about("Hand the artifact on after a successful build.")),
+            upload_build_url: fields.change("uploadBuildUrl", url),
+            upload_build_auth_header: fields.change("uploadBuildAuthHeader", header_value().about(header)),
+            deploy_targets: fields
+                .change("deployTargets", targets.about("Further targets of the artifact; the list is replaced as a whole.")),
+            timeout_minutes: fields
+                .change("timeoutMinutes", body::number(5, 2880).about("How long a build may run; null: as the organization says.")),
+            supersede: fields.change("supersede", supersede()),
+            clean_build: fields.change("cleanBuild", body::boolean().about("Start each build from an empty workspace.").default_is(false)),
+            extra_uat_args: fields.change("extraUatArgs", arguments),
             fields,
         }
     }
@@ -99,22 +116,22 @@ impl SettingChange {
     pub(super) fn apply(self, setting: &mut BuildSetting, project: &Project, app: &App, is_new: bool) -> Result<()> {
         let SettingChange { mut fields, .. } = self;
         let old = setting.clone();
-        require(&mut fields, is_new, "platform", self.platform, &mut setting.platform, true);
-        require(&mut fields, is_new, "buildType", self.build_type, &mut setting.build_type, true);
-        require(&mut fields, is_new, "ueVersion", self.ue_version, &mut setting.ue_version, true);
-        require(&mut fields, is_new, "name", self.name, &mut setting.name, false);
+        require(&mut fields, is_new, "platform", self.platform, &mut setting.platform);
+        require(&mut fields, is_new, "buildType", self.build_type, &mut setting.build_type);
+        require(&mut fields, is_new, "ueVersion", self.ue_version, &mut setting.ue_version);
+        require(&mut fields, is_new, "name", self.name, &mut setting.name);
         let mut trigger = setting.trigger.as_str().to_owned();
-        require(&mut fields, is_new, "trigger", self.trigger, &mut trigger, true);
+        require(&mut fields, is_new, "trigger", self.trigger, &mut trigger);
         let mut stream = setting.stream_path.take().unwrap_or_default();
         match project.source {
             SourceLink::Githost { .. } => {
-                require(&mut fields, is_new, "branch", self.branch, &mut setting.branch, true);
+                require(&mut fields, is_new, "branch", self.branch, &mut setting.branch);
                 if matches!(self.stream_path, Change::Value(_)) {
                     fields.refuse("streamPath", InvalidCode::NotAllowed, "belongs to stream-based projects; this one is git-hosted");
                 }
             }
             SourceLink::Streamvc { .. } => {
-                require(&mut fields, is_new, "streamPath", self.stream_path, &mut stream, true);
+                require(&mut fields, is_new, "streamPath", self.stream_path, &mut stream);
                 setting.stream_path = Some(stream);
                 if matches!(self.branch, Change::Value(_)) {
                     fields.refuse("branch", InvalidCode::NotAllowed, "belongs to git-hosted projects; this one is stream-based");
@@ -148,8 +165,28 @@ impl SettingChange {
     }
 }
 
+/// Body of POST `/projects/:id/build-settings`
+pub(super) struct NewSetting;
+
+impl ReadLater for NewSetting {
+    fn describe(fields: Fields, settings: &app::Settings) -> Fields {
+        let mut fields = SettingChange::read(fields, settings, &[]).fields;
+        fields.must_have(&NEEDED);
+        fields
+    }
+}
+
+impl ReadLater for SettingChange {
+    fn describe(fields: Fields, settings: &app::Settings) -> Fields {
+        let mut fields = SettingChange::read(fields, settings, &[]).fields;
+        fields.never_null(&NEEDED);
+        fields
+    }
+}
+
 /// Writes a text that has to be there, or may be cleared.
-fn require(fields: &mut Fields, is_new: bool, field: &str, change: Change<String>, place: &mut String, is_needed: bool) {
+fn require(fields: &mut Fields, is_new: bool, field: &str, change: Change<String>, place: &mut String) {
+    let is_needed = NEEDED.contains(&field) || NEEDED_BY_KIND.contains(&field);
     match change {
         Change::Value(value) => *place = value,
         Change::Null if is_needed => fields.refuse(field, InvalidCode::Required, "is required"),
@@ -160,24 +197,25 @@ fn require(fields: &mut Fields, is_new: bool, field: &str, change: Change<String
 }
 
 fn read_schedule(fields: &mut Fields) -> Change<ScheduleChange> {
-    fields.nested("schedule").map(|mut nested| {
-        let cron = |value| {
-            let text = body::text(200)(value)?;
+    let about = "When it fires: required exactly when `trigger` is `scheduled`.";
+    fields.nested("schedule", about).map(|mut nested| {
+        let cron = body::text(200).and(|text| {
             schedule::parse(&text).map_err(Fault::invalid)?;
             Ok(text.trim().to_owned())
-        };
-        let timezone = |value| {
-            let name = body::text(64)(value)?;
-            schedule::check_timezone(&name).map_err(Fault::invalid)?;
-            Ok(name)
-        };
+        });
+        let cron =
+            cron.about("Five fields, or `@hourly @daily @weekly @monthly @yearly`; at least five minutes apart.").example("0 3 * * 1-5");
+        let timezone = body::text(64).and(|name| schedule::check_timezone(&name).map_err(Fault::invalid).map(|()| name));
+        let timezone = timezone.about("An IANA zone; null: `UTC`.").example("Europe/Stockholm").default_is("UTC");
         nested.read_only(&["nextRunAt", "lastRunAt", "lastError"]);
         let change = ScheduleChange {
             cron: nested.optional("cron", cron),
             timezone: nested.change("timezone", timezone),
-            enabled: nested.optional("enabled", body::boolean),
-            only_if_changed: nested.optional("onlyIfChanged", body::boolean),
-            catch_up: nested.optional("catchUp", body::boolean),
+            enabled: nested.optional("enabled", body::boolean().about("False keeps the schedule and fires never.").default_is(true)),
+            only_if_changed: nested
+                .optional("onlyIfChanged", body::boolean().about("Skip when the revision is the one of the last build.").default_is(false)),
+            catch_up: nested
+                .optional("catchUp", body::boolean().about("One build for a time missed while the service was down.").default_is(true)),
         };
         fields.absorb(nested);
         change
@@ -294,7 +332,25 @@ fn apply_targets(fields: &mut Fields, change: Change<Vec<TargetChange>>, setting
     Ok(())
 }
 
-fn target(value: Value, plugins: &[String]) -> std::result::Result<TargetChange, Fault> {
+fn target(plugins: &[String]) -> Check<'_, TargetChange> {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "plugin": {"type": "string", "description": "Name of an installed deploy plugin.", "examples": [CUSTOM_DEPLOY_PLUGIN]},
+            "config": {"type": ["object", "null"], "description": "What the plugin needs to know, at most 16 KiB of JSON; no secrets."},
+            "secrets": {
+                "type": ["object", "null"],
+                "description": "Its secrets by name; never shown. Absent: an entry that stays what and where it was keeps its own.",
+                "maxProperties": MOST_SECRETS,
+                "additionalProperties": header_value().schema(),
+            },
+        },
+        "required": ["plugin"],
+    });
+    Check::new(schema, |value| read_target(value, plugins))
+}
+
+fn read_target(value: Value, plugins: &[String]) -> std::result::Result<TargetChange, Fault> {
     let Value::Object(mut object) = value else { return Err(Fault::wrong_type("an object {plugin, config, secrets}")) };
     let plugin = match object.remove("plugin") {
         Some(Value::String(plugin)) if plugins.contains(&plugin) => plugin,
@@ -308,13 +364,13 @@ fn target(value: Value, plugins: &[String]) -> std::result::Result<TargetChange,
         Some(_) => return Err(Fault::wrong_type("an object whose config is an object")),
     };
     if let (CUSTOM_DEPLOY_PLUGIN, Some(url)) = (plugin.as_str(), config.get("url")) {
-        urls::address(url.clone())?;
+        urls::address().check(url.clone())?;
     }
     let secrets = match object.remove("secrets") {
         None => None,
         Some(Value::Null) => Some(BTreeMap::new()),
         Some(Value::Object(secrets)) if secrets.len() <= MOST_SECRETS => {
-            let read = |(name, value): (String, Value)| header_value(value).map(|secret| (name, secret));
+            let read = |(name, value): (String, Value)| header_value().check(value).map(|secret| (name, secret));
             Some(secrets.into_iter().map(read).collect::<std::result::Result<_, _>>()?)
         }
         Some(_) => return Err(Fault::wrong_type("an object whose secrets are an object of at most 16 strings")),
@@ -323,25 +379,35 @@ fn target(value: Value, plugins: &[String]) -> std::result::Result<TargetChange,
 }
 
 /// What may stand in a header: visible ASCII and spaces inside.
-fn header_value(value: Value) -> std::result::Result<Secret, Fault> {
-    let secret = body::secret(LONGEST_HEADER)(value)?;
-    let text = secret.reveal();
-    let is_header = !text.is_empty() && text.trim() == text && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-    match is_header {
-        true => Ok(secret),
-        false => Err(Fault::invalid("must be visible ASCII without control characters, and without spaces around it")),
-    }
+fn header_value() -> Check<'static, Secret> {
+    let check = body::secret(LONGEST_HEADER).and(|secret: Secret| {
+        let text = secret.reveal();
+        let is_header = !text.is_empty() && text.trim() == text && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+        match is_header {
+            true => Ok(secret),
+            false => Err(Fault::invalid("must be visible ASCII without control characters, and without spaces around it")),
+        }
+    });
+    check.with("pattern", "^[!-~]([ -~]*[!-~])?$").with("minLength", 1)
 }
 
-fn extra_argument(value: Value) -> std::result::Result<String, Fault> {
-    let Value::String(argument) = value else { return Err(Fault::wrong_type("a list of strings")) };
-    check_extra_argument(&argument).map_err(Fault::invalid)?;
-    Ok(argument)
+fn extra_argument() -> Check<'static, String> {
+    let schema = json!({"type": "string", "pattern": "^-[^\\x00-\\x1f\\x7f-\\x9f\"%]+$", "examples": ["-compressed"]});
+    Check::new(schema, |value| {
+        let Value::String(argument) = value else { return Err(Fault::wrong_type("a list of strings")) };
+        check_extra_argument(&argument).map_err(Fault::invalid)?;
+        Ok(argument)
+    })
 }
 
 /// A stream: `//depot/stream`.
-pub(super) fn stream_path(value: Value) -> std::result::Result<String, Fault> {
-    let path = body::text(LONGEST_STREAM)(value)?;
+pub(super) fn stream_path() -> Check<'static, String> {
+    let check = body::text(LONGEST_STREAM).and(checked_stream);
+    let check = check.with("pattern", "^//[^-/#@%*\\\\ \"][^#@%*\\\\ \"]*/[^#@%*\\\\ \"]*[^/#@%*\\\\ \"]$");
+    check.about("Stream-based projects only, and required there: the tracked stream, `//depot/stream`.")
+}
+
+fn checked_stream(path: String) -> std::result::Result<String, Fault> {
     // `#`, `@`, `%`, `*` and `...` mean something to the server's tools.
     let parts = path.strip_prefix("//").map(|rest| rest.split('/').collect::<Vec<_>>()).unwrap_or_default();
     let is_part = |part: &&str| {
@@ -354,8 +420,12 @@ pub(super) fn stream_path(value: Value) -> std::result::Result<String, Fault> {
 }
 
 /// A version, or the label of an engine of this host.
-pub(super) fn ue_version(value: Value, labels: &[String]) -> std::result::Result<String, Fault> {
-    let version = body::text(64)(value)?;
+pub(super) fn ue_version(labels: &[String]) -> Check<'_, String> {
+    let check = body::text(64).and(|version| checked_version(version, labels));
+    check.about("`5.4`, `5.4.3`, or the label of an engine that is configured on the server.").example("5.4")
+}
+
+pub(super) fn checked_version(version: String, labels: &[String]) -> std::result::Result<String, Fault> {
     let parts: Vec<&str> = version.split('.').collect();
     let is_number = |part: &&str| (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
     if labels.contains(&version) || ((2..=3).contains(&parts.len()) && parts.iter().all(is_number)) {

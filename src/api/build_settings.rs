@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::auth::Caller;
-use super::body::{self, Fields, OptionalFields};
-use super::build_setting_fields::SettingChange;
+use super::body::{self, Fields, Later, ReadFields};
+use super::build_setting_fields::{NewSetting, SettingChange};
 use super::conditional::check_match;
 use super::cursor::Cursors;
 use super::endpoint::{Call, Created, NoContent, Ok200, Resource};
@@ -15,46 +16,85 @@ use super::projects::{self, MOST_SETTINGS, lifecycle};
 use super::tokens::Paging;
 use crate::app::App;
 use crate::builds::{Overrides, Request, TriggerError};
-use crate::model::build_setting::{Schedule, Supersede, Trigger};
+use crate::model::build_setting::{BUILD_TYPES, Schedule, Supersede, TARGET_TYPES, TRIGGERS, Trigger};
 use crate::model::page::Page;
 use crate::model::{Build, BuildSetting, Id, Organization, Project, Status, Timestamp};
 use crate::store::Read;
 
 type SettingPath = (Id<Project>, Id<BuildSetting>);
 
-/// The whole document. Secrets are told by whether they are there.
-#[derive(Serialize)]
+/// A build setting: what gets built, and what starts it. Secrets are told by whether they are there.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "BuildSetting")]
 pub(super) struct SettingView {
+    /// Its id.
     id: Id<BuildSetting>,
+    /// Which project's.
     project_id: Id<Project>,
+    /// What people call it; `""` when nobody named it.
+    #[schemars(example = &"Nightly Windows")]
     name: String,
+    /// What to build for.
+    #[schemars(example = &"Win64")]
     platform: String,
+    /// The engine's build configuration.
+    #[schemars(extend("enum" = BUILD_TYPES), example = &"Development")]
     build_type: String,
+    /// Which of the project's targets.
+    #[schemars(extend("enum" = TARGET_TYPES), example = &"Game")]
     target_type: String,
+    /// Git-hosted projects: the tracked branch, else `""`.
+    #[schemars(example = &"main")]
     branch: String,
+    /// Stream-based projects: the tracked stream.
     stream_path: Option<String>,
+    /// An engine version, or the label of an engine that is configured on the server.
+    #[schemars(example = &"5.4")]
     ue_version: String,
+    /// Where the project file lies in the codebase.
+    #[schemars(example = &"Game/Kitchen.uproject")]
     uproject_path: String,
+    /// What starts it. `push`: a push to the branch, or a call of the trigger endpoint by a stream server's script.
+    #[schemars(extend("enum" = TRIGGERS), example = &"push")]
     trigger: &'static str,
+    /// When it fires; null unless `trigger` is `scheduled`.
     schedule: Option<Schedule>,
+    /// Tell people when a build ends.
     notify_on_complete: bool,
+    /// Hand the artifact on after a successful build.
     auto_deploy: bool,
+    /// Where custom deploy sends the artifact.
+    #[schemars(example = &"https://drop.studio.example/upload")]
     upload_build_url: Option<String>,
+    /// Whether `uploadBuildAuthHeader` is stored; it is never shown.
     upload_build_auth_header_set: bool,
+    /// Further targets of the artifact.
     deploy_targets: Vec<TargetView>,
+    /// How long a build may run; null: as the organization says.
     timeout_minutes: Option<u32>,
+    /// What a newer automatic build of the same branch does to older ones.
     supersede: Supersede,
+    /// Start each build from an empty workspace.
     clean_build: bool,
+    /// Appended to the arguments of the engine's automation tool.
     extra_uat_args: Vec<String>,
+    /// When it was made.
     created_at: Timestamp,
+    /// When it was last changed.
     updated_at: Timestamp,
 }
 
-#[derive(Serialize)]
+/// A further target of the artifact.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeployTarget")]
 struct TargetView {
+    /// Name of an installed plugin.
+    #[schemars(example = &"custom-deploy")]
     plugin: String,
+    /// What the plugin needs to know, without secrets.
+    #[schemars(extend("type" = "object"))]
     config: serde_json::Value,
     /// Names of the secrets that are there.
     secrets_set: Vec<String>,
@@ -145,13 +185,13 @@ pub(super) async fn show(call: Call<SettingPath>) -> Result<Resource<SettingView
 }
 
 /// Makes a setting.
-pub(super) async fn create(call: Call<Id<Project>, (), Fields>) -> Result<Created> {
+pub(super) async fn create(call: Call<Id<Project>, (), Later<NewSetting>>) -> Result<Created<SettingView>> {
     let (app, caller, project, idempotency) = (call.app.clone(), call.caller, call.path, call.idempotency);
     app.store.read(|snapshot| projects::find(snapshot, &caller, project))?;
     if caller.setting_limit().is_some() {
         return Err(ApiError::new(Problem::InsufficientScope, "A token that is limited to build settings adds none."));
     }
-    let change = SettingChange::read(call.body, &app, &labels(&app).await?);
+    let change = SettingChange::read(call.body.fields, &app.settings, &labels(&app).await?);
     let insert = {
         let app = app.clone();
         move |tx: &crate::store::Change| {
@@ -206,10 +246,10 @@ fn blank(rows: &impl Read, app: &App, project: &Project) -> Result<BuildSetting>
 }
 
 /// Changes any subset of the fields.
-pub(super) async fn change(call: Call<SettingPath, (), Fields>) -> Result<Resource<SettingView>> {
+pub(super) async fn change(call: Call<SettingPath, (), Later<SettingChange>>) -> Result<Resource<SettingView>> {
     let (app, caller, head, path) = (call.app.clone(), call.caller, call.head, call.path);
     app.store.read(|snapshot| find(snapshot, &caller, path))?;
-    let change = SettingChange::read(call.body, &app, &labels(&app).await?);
+    let change = SettingChange::read(call.body.fields, &app.settings, &labels(&app).await?);
     let update = {
         let app = app.clone();
         move |tx: &crate::store::Change| {
@@ -238,27 +278,44 @@ pub(super) async fn remove(call: Call<SettingPath>) -> Result<NoContent> {
     call.app.store.write(delete).await
 }
 
-/// The trigger's answer.
-#[derive(Serialize)]
+/// A build that was accepted: it is on disk, and will be built even if the power goes.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Started {
+#[schemars(rename = "StartedBuild")]
+pub(super) struct Started {
+    /// The new build.
     build_id: Id<Build>,
+    /// Its project.
     project_id: Id<Project>,
+    /// Its build setting.
     build_setting_id: Id<BuildSetting>,
+    /// Always `pending`.
     status: Status,
 }
 
+/// Body of the trigger: what to build instead of the newest revision of what the setting tracks.
+pub(super) struct WhatToBuild(Overrides);
+
+impl ReadFields for WhatToBuild {
+    const IS_OPTIONAL: bool = true;
+
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let branch = body::text(512).about("Git-hosted projects: another branch than the setting's.");
+        let commit = body::text(128).about("Git-hosted projects: exactly this commit, 7 to 64 hexadecimal digits.");
+        let changelist = body::text(64).about("Stream-based projects: exactly this changelist.");
+        Some(WhatToBuild(Overrides {
+            branch: fields.change("branch", branch.example("main")).value(),
+            commit: fields.change("commit", commit).value(),
+            changelist: fields.change("changelist", changelist).value(),
+        }))
+    }
+}
+
 /// Starts a build: it is durable before the answer.
-pub(super) async fn trigger(call: Call<SettingPath, (), OptionalFields>) -> Result<Created> {
+pub(super) async fn trigger(call: Call<SettingPath, (), WhatToBuild>) -> Result<Created<Started>> {
     let (caller, (project, setting), idempotency) = (call.caller, call.path, call.idempotency);
     call.app.store.read(|snapshot| find(snapshot, &caller, (project, setting)))?;
-    let OptionalFields(mut fields) = call.body;
-    let overrides = Overrides {
-        branch: fields.change("branch", body::text(512)).value(),
-        commit: fields.change("commit", body::text(128)).value(),
-        changelist: fields.change("changelist", body::text(64)).value(),
-    };
-    fields.finish()?;
+    let WhatToBuild(overrides) = call.body;
     let request = Request { organization: caller.organization(), project, setting, by: caller.cause(), overrides };
     let builds = call.app.builds.clone();
     let start = move |tx: &crate::store::Change| {

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 use super::auth::Caller;
-use super::body::{self, BodyDigest, Fields, FromBody};
+use super::body::{self, Check, Fault, Fields, ReadFields};
 use super::build_view::{BuildDetail, BuildView};
 use super::conditional::check_match;
 use super::cursor::Cursors;
-use super::endpoint::{Accepted, Call, Created, Head, Ok200, Resource};
+use super::endpoint::{Accepted, Call, Created, Ok200, Resource};
 use super::error::{ApiError, Problem, Result};
-use super::query::{FromQuery, Pairs, Query};
+use super::query::{FromQuery, Query};
 use crate::app::App;
 use crate::artifacts::signed_url::LIFETIME_SECONDS;
 use crate::builds::Refused;
@@ -52,22 +54,28 @@ pub(super) struct ListBuilds {
 }
 
 impl FromQuery for ListBuilds {
-    fn from_query(pairs: Pairs) -> Result<Self> {
-        let mut query = Query::new(pairs);
-        let statuses = Status::ALL.map(Status::as_str);
-        let list = ListBuilds {
-            project_id: query.text("projectId"),
-            build_setting_id: query.text("buildSettingId"),
-            status: query.one_of("status", &statuses),
-            platform: query.text("platform"),
-            build_type: query.one_of("buildType", &BUILD_TYPES),
-            branch: query.text("branch"),
+    fn read(query: &mut Query) -> Result<Option<Self>> {
+        Ok(Some(ListBuilds {
+            project_id: query.text("projectId", "Only builds of this project. An unknown id: an empty list."),
+            build_setting_id: query.text("buildSettingId", "Only builds of this build setting. An unknown id: an empty list."),
+            status: query.one_of("status", Status::ALL.map(Status::as_str), "Only builds that stand here."),
+            platform: query.checked("platform", known_platform()),
+            build_type: query.one_of("buildType", BUILD_TYPES, "Only builds of this build type."),
+            branch: query.text("branch", "Only builds of this branch or stream path, exactly as written."),
             limit: query.limit()?,
-            cursor: query.text("cursor"),
-        };
-        query.finish()?;
-        Ok(list)
+            cursor: query.cursor(),
+        }))
     }
+}
+
+/// Which platforms there are, the configuration says; see [`ListBuilds::check_platform`].
+fn known_platform() -> Check<'static, String> {
+    let about = "Only builds for this platform: one of the engine's own, or one that the server's configuration adds.";
+    Check::new(json!({"type": "string", "examples": PLATFORMS}), |value| match value {
+        serde_json::Value::String(platform) => Ok(platform),
+        _ => Err(Fault::wrong_type("a string")),
+    })
+    .about(about)
 }
 
 impl ListBuilds {
@@ -162,13 +170,21 @@ pub(super) async fn diagnostics(call: Call<Id<Build>>) -> Result<Ok200<Diagnosti
     call.app.store.read(|snapshot| find(snapshot, &call.caller, call.path).map(|build| Ok200(build.diagnostics)))
 }
 
-/// The specification's artifact download record.
-#[derive(Serialize)]
+/// Where the artifact can be downloaded, for 24 hours.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Download {
+    /// The signed link; it needs no header, so whoever has it can download.
+    #[schemars(extend("format" = "uri"))]
+    #[schemars(example = &"https://builds.studio.example/artifacts/01k7f9zq4v6m2x8c3b5n0t7h.tar.gz?expires=1795253400&key=1&signature=m3Ql")]
     url: String,
+    /// When the link ends. Ask again for a new one.
     expires_at: Timestamp,
+    /// Bytes of the tarball.
+    #[schemars(example = 1_482_366_976)]
     size_bytes: u64,
+    /// MD5 of the tarball, in lower-case hex.
+    #[schemars(example = &"9e107d9d372bb6826bd81d3542a419d6")]
     checksum_md5: String,
 }
 
@@ -201,7 +217,7 @@ pub(super) async fn cancel(call: Call<Id<Build>>) -> Result<Accepted<BuildView>>
 }
 
 /// Builds the same revision again.
-pub(super) async fn retry(call: Call<Id<Build>>) -> Result<Created> {
+pub(super) async fn retry(call: Call<Id<Build>>) -> Result<Created<BuildView>> {
     let (caller, id, idempotency, builds) = (call.caller, call.path, call.idempotency, call.app.builds.clone());
     call.app.store.read(|snapshot| find_for_change(snapshot, &caller, id))?;
     let start = move |tx: &crate::store::Change| {
@@ -225,12 +241,10 @@ pub(super) struct BuildChange {
     pinned: Option<bool>,
 }
 
-impl FromBody for BuildChange {
-    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
-        let (mut fields, digest) = Fields::from_body(body, head).await?;
-        let pinned = fields.optional("pinned", body::boolean);
-        fields.finish()?;
-        Ok((BuildChange { pinned }, digest))
+impl ReadFields for BuildChange {
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let pinned = body::boolean().about("True keeps the artifact from retention, false gives it back.").example(true);
+        Some(BuildChange { pinned: fields.optional("pinned", pinned) })
     }
 }
 

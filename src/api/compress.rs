@@ -1,4 +1,4 @@
-//! gzip of large JSON, for clients that take it.
+//! gzip of large JSON and of pages, for clients that take it.
 
 use std::io::{self, Write};
 
@@ -36,12 +36,13 @@ pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     named.or(any).unwrap_or(false)
 }
 
-/// Compresses an answer to a GET that is JSON and large enough. What else is said of it stays true: `Vary`, and a tag of
+/// Compresses an answer to a GET that is JSON or a page, and large enough. What else is said of it stays true: `Vary`, and a tag of
 /// its own for the compressed form.
 pub(super) async fn compress(response: Response<Body>, takes_gzip: bool) -> Result<Response<Body>> {
-    let is_json = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let is_text = kind == "application/json" || kind.starts_with("text/html");
     let length = response.body().size_hint().exact().filter(|length| (WORTH_IT..=LARGEST).contains(length));
-    let (true, Some(length), false) = (is_json, length, response.headers().contains_key(header::CONTENT_ENCODING)) else {
+    let (true, Some(length), false) = (is_text, length, response.headers().contains_key(header::CONTENT_ENCODING)) else {
         return Ok(response);
     };
     let (mut parts, body) = response.into_parts();

@@ -2,23 +2,46 @@
 
 use std::fs::File;
 
-use hyper::{Response, header};
+use hyper::header;
+use schemars::SchemaGenerator;
 
 use super::content::{self, Content};
-use super::endpoint::{Anybody, Body, Call};
+use super::endpoint::{Anybody, Call, Custom, CustomAnswer};
 use super::error::{ApiError, Problem, Result};
-use super::query::Pairs;
+use super::openapi::shape::Answered;
+use super::query::{FromQuery, Query};
 use crate::artifacts::file_name;
 use crate::artifacts::signed_url::LinkError;
 use crate::model::{Build, Id};
 use crate::store::key::Key;
 use crate::store::{Read, tables};
 
+/// The query of a signed link, as it was sent: the signature is over its text.
+pub(super) struct Signed(String);
+
+impl FromQuery for Signed {
+    fn read(query: &mut Query) -> Result<Option<Self>> {
+        let sent = query.all();
+        query.needs("expires", "When the link ends, in Unix seconds.");
+        query.needs("key", "Which of the server's keys signed it.");
+        query.needs("signature", "The signature over the build's id and `expires`, in base64url.");
+        Ok(Some(Signed(sent)))
+    }
+}
+
+/// The tarball.
+pub(super) struct Tarball;
+
+impl CustomAnswer for Tarball {
+    fn describe(_: &mut SchemaGenerator) -> Vec<Answered> {
+        Answered::bytes("application/gzip", &["ETag", "Accept-Ranges", "Content-Disposition", "Last-Modified"])
+    }
+}
+
 /// `GET|HEAD /artifacts/{file}`: the tarball, whole or in part.
-pub(super) async fn download(call: Call<String, Pairs, (), Anybody>) -> Result<Response<Body>> {
+pub(super) async fn download(call: Call<String, Signed, (), Anybody>) -> Result<Custom<Tarball>> {
     let build: Id<Build> = call.path.strip_suffix(".tar.gz").and_then(|id| id.parse().ok()).ok_or(Problem::NotFound)?;
-    let query: Vec<String> = call.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    call.app.links.check(build, &query.join("&"), call.app.clock.now()).map_err(|error| match error {
+    call.app.links.check(build, &call.query.0, call.app.clock.now()).map_err(|error| match error {
         LinkError::Expired => Problem::UrlExpired,
         LinkError::SignatureInvalid => Problem::SignatureInvalid,
     })?;
@@ -44,5 +67,5 @@ pub(super) async fn download(call: Call<String, Pairs, (), Anybody>) -> Result<R
         ],
     };
     let file: File = opened.file;
-    content::answer(&call.head, &content, |bytes| content::file(file, bytes))
+    content::answer(&call.head, &content, |bytes| content::file(file, bytes)).map(Custom::from)
 }

@@ -1,5 +1,6 @@
 //! How an async function becomes a row of the route table: what it takes ([`Call`]) and what it gives ([`Answer`]).
 
+use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -11,18 +12,21 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Response, StatusCode};
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 
 use super::activity::Activity;
 use super::auth::Caller;
 use super::body::FromBody;
+use super::check::Schema;
 use super::conditional::Tag;
 use super::error::{ApiError, BoxError, Problem, Result};
 use super::idempotency::{Begun, Idempotency};
 use super::link::Link;
-use super::query::{FromQuery, Pairs};
+use super::openapi::shape::{Answered, Shape, id_of};
+use super::query::{FromQuery, Pairs, Query};
 use super::rate_limits::Counted;
-use crate::app::App;
+use crate::app::{self, App};
 use crate::model::permission::Permission;
 use crate::model::{Id, Timestamp};
 
@@ -106,7 +110,12 @@ pub struct Route {
     pub deprecation: Option<Deprecation>,
     /// An endless answer, which browsers may open with a ticket.
     pub is_stream: bool,
+    /// Honours `If-Match`.
+    pub is_conditional: bool,
+    /// What this row refuses besides what its columns tell already: its handler's own problems.
+    pub refuses: &'static [Problem],
     pub(super) handler: Handler,
+    pub(super) shape: fn(&mut SchemaGenerator, &app::Settings) -> Shape,
 }
 
 pub(super) type Handler = Box<dyn Fn(RawCall) -> BoxFuture<'static, Result<Response<Body>>> + Send + Sync>;
@@ -169,6 +178,18 @@ impl Route {
         self.produces = Produces::Other;
         self.counted = Counted::Not;
         self.is_stream = true;
+        self
+    }
+
+    /// The row changes something that others may change, too: its handler calls `check_match` with `If-Match`.
+    pub fn conditional(mut self) -> Self {
+        self.is_conditional = true;
+        self
+    }
+
+    /// The row's handler has reasons of its own to refuse. Tests fail when it answers with one that is not listed.
+    pub fn refuses(mut self, problems: &'static [Problem]) -> Self {
+        self.refuses = problems;
         self
     }
 
@@ -244,8 +265,18 @@ where
         counted: Counted::Requests,
         deprecation: None,
         is_stream: false,
+        is_conditional: false,
+        refuses: &[],
         handler,
+        shape: shape::<P, Q, B, A>,
     }
+}
+
+fn shape<P: FromPath, Q: FromQuery, B: FromBody, A: Answer>(generator: &mut SchemaGenerator, settings: &app::Settings) -> Shape {
+    let mut query = Query::describing();
+    // It fails for want of values; what it asked for is noted.
+    let _ = Q::read(&mut query);
+    Shape { path: P::describe(), query: query.parameters(), body: B::describe(settings), headers: B::headers(), answers: A::describe(generator) }
 }
 
 /// A request as the router hands it to a row.
@@ -348,11 +379,18 @@ impl Who for Caller {
 pub trait FromPath: Sized + Send + 'static {
     /// From the decoded parameters in the order of the path.
     fn from_path(parameters: &[String]) -> Result<Self>;
+
+    /// The schema of each, for the documentation; text says what it is in `openapi::guide`.
+    fn describe() -> Vec<Schema>;
 }
 
 impl FromPath for () {
     fn from_path(_: &[String]) -> Result<Self> {
         Ok(())
+    }
+
+    fn describe() -> Vec<Schema> {
+        Vec::new()
     }
 }
 
@@ -360,11 +398,19 @@ impl FromPath for String {
     fn from_path(parameters: &[String]) -> Result<Self> {
         parameters.first().cloned().ok_or_else(|| Problem::NotFound.into())
     }
+
+    fn describe() -> Vec<Schema> {
+        vec![Schema::from_iter([("type".to_owned(), "string".into())])]
+    }
 }
 
 impl<R: 'static> FromPath for Id<R> {
     fn from_path(parameters: &[String]) -> Result<Self> {
         parameters.first().and_then(|text| text.parse().ok()).ok_or_else(|| Problem::NotFound.into())
+    }
+
+    fn describe() -> Vec<Schema> {
+        vec![id_of::<R>()]
     }
 }
 
@@ -374,12 +420,51 @@ impl<R: 'static, S: 'static> FromPath for (Id<R>, Id<S>) {
         let second = Id::from_path(parameters.get(1..).unwrap_or_default())?;
         Ok((first, second))
     }
+
+    fn describe() -> Vec<Schema> {
+        vec![id_of::<R>(), id_of::<S>()]
+    }
 }
 
 /// What a handler gives.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no answer of a row: what it may be is not documented",
+    note = "give JSON as `Ok200`, `Resource`, `Created` or `Accepted` of a type that derives `JsonSchema`; give a response made by hand as `Custom` of a `CustomAnswer`"
+)]
 pub trait Answer: Send {
     /// The response; security headers, request id and the rest are added by the router.
     fn into_response(self, head: &Head) -> Result<Response<Body>>;
+
+    /// The successes it may be, for the documentation.
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Answered>;
+}
+
+/// A response that was made by hand, and what kind it is.
+pub struct Custom<K> {
+    response: Response<Body>,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// What responses made by hand may be.
+pub trait CustomAnswer: 'static {
+    /// Every success, for the documentation.
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Answered>;
+}
+
+impl<K> From<Response<Body>> for Custom<K> {
+    fn from(response: Response<Body>) -> Self {
+        Custom { response, kind: PhantomData }
+    }
+}
+
+impl<K: CustomAnswer> Answer for Custom<K> {
+    fn into_response(self, _: &Head) -> Result<Response<Body>> {
+        Ok(self.response)
+    }
+
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Answered> {
+        K::describe(generator)
+    }
 }
 
 /// 200 with a value.
@@ -399,33 +484,48 @@ pub struct Accepted<T>(pub T);
 /// 204.
 pub struct NoContent;
 
-/// 201 with `Location` and the full resource. The bytes are made before the transaction that creates the resource, so
-/// that [`Idempotency::remember`] can keep exactly what is sent.
-#[derive(Debug, Clone)]
-pub struct Created {
+/// 201 with `Location` and the full resource, a `T`. The bytes are made before the transaction that creates the resource,
+/// so that [`Idempotency::remember`] can keep exactly what is sent.
+#[derive(Debug)]
+pub struct Created<T> {
     pub(super) location: String,
     pub(super) etag: Option<String>,
     pub(super) body: Vec<u8>,
+    pub(super) shows: PhantomData<fn() -> T>,
 }
 
-impl Created {
-    /// A new resource under `/v1` + `path`.
-    pub fn new(path: &str, value: &impl Serialize, version: Option<u64>) -> Result<Self> {
-        let body = serde_json::to_vec(value).map_err(ApiError::internal)?;
-        let etag = version.map(|version| Tag::new(version, &body).to_string());
-        Ok(Created { location: format!("/v1{path}"), etag, body })
+impl<T> Clone for Created<T> {
+    fn clone(&self) -> Self {
+        Created { location: self.location.clone(), etag: self.etag.clone(), body: self.body.clone(), shows: PhantomData }
     }
 }
 
-impl<T: Serialize + Send> Answer for Ok200<T> {
+impl<T: Serialize> Created<T> {
+    /// A new resource under `/v1` + `path`.
+    pub fn new(path: &str, value: &T, version: Option<u64>) -> Result<Self> {
+        let body = serde_json::to_vec(value).map_err(ApiError::internal)?;
+        let etag = version.map(|version| Tag::new(version, &body).to_string());
+        Ok(Created { location: format!("/v1{path}"), etag, body, shows: PhantomData })
+    }
+}
+
+impl<T: Serialize + JsonSchema + Send> Answer for Ok200<T> {
     fn into_response(self, _: &Head) -> Result<Response<Body>> {
         json(StatusCode::OK, &self.0)
     }
+
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Answered> {
+        vec![Answered::json::<T>(StatusCode::OK, generator)]
+    }
 }
 
-impl<T: Serialize + Send> Answer for Accepted<T> {
+impl<T: Serialize + JsonSchema + Send> Answer for Accepted<T> {
     fn into_response(self, _: &Head) -> Result<Response<Body>> {
         json(StatusCode::ACCEPTED, &self.0)
+    }
+
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Answered> {
+        vec![Answered::json::<T>(StatusCode::ACCEPTED, generator)]
     }
 }
 
@@ -435,9 +535,13 @@ impl Answer for NoContent {
         *response.status_mut() = StatusCode::NO_CONTENT;
         Ok(response)
     }
+
+    fn describe(_: &mut SchemaGenerator) -> Vec<Answered> {
+        vec![Answered::empty(StatusCode::NO_CONTENT)]
+    }
 }
 
-impl Answer for Created {
+impl<T: JsonSchema> Answer for Created<T> {
     fn into_response(self, _: &Head) -> Result<Response<Body>> {
         let mut response = json_bytes(StatusCode::CREATED, self.body);
         response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&self.location).map_err(ApiError::internal)?);
@@ -446,9 +550,13 @@ impl Answer for Created {
         }
         Ok(response)
     }
+
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Answered> {
+        vec![Answered::json::<T>(StatusCode::CREATED, generator).with(&["Location"]).perhaps(&["ETag", "Idempotent-Replayed"])]
+    }
 }
 
-impl<T: Serialize + Send> Answer for Resource<T> {
+impl<T: Serialize + JsonSchema + Send> Answer for Resource<T> {
     fn into_response(self, head: &Head) -> Result<Response<Body>> {
         let body = serde_json::to_vec(&self.value).map_err(ApiError::internal)?;
         let tag = Tag::new(self.version, &body);
@@ -464,10 +572,8 @@ impl<T: Serialize + Send> Answer for Resource<T> {
         response.headers_mut().insert(header::ETAG, HeaderValue::from_str(&tag).map_err(ApiError::internal)?);
         Ok(response)
     }
-}
 
-impl Answer for Response<Body> {
-    fn into_response(self, _: &Head) -> Result<Response<Body>> {
-        Ok(self)
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Answered> {
+        vec![Answered::json::<T>(StatusCode::OK, generator).with(&["ETag"]), Answered::empty(StatusCode::NOT_MODIFIED).with(&["ETag"])]
     }
 }

@@ -4,6 +4,7 @@
 
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::endpoint::{self, Body};
@@ -200,19 +201,33 @@ impl From<StoreError> for ApiError {
     }
 }
 
-#[derive(Serialize)]
-struct Envelope<'a> {
+/// The one shape of everything that went wrong.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub(super) struct Envelope<'a> {
+    /// What went wrong.
     error: Inner<'a>,
 }
 
-#[derive(Serialize)]
+/// What went wrong.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ErrorContent")]
 struct Inner<'a> {
+    /// For programs; never changes its meaning.
+    #[schemars(extend("enum" = codes()))]
     code: &'a str,
+    /// For people: what to do about it.
     message: &'a str,
+    /// Names this request in the service's log.
     request_id: &'a str,
+    /// Which fields, and what is wrong with each; only where there are some.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     details: &'a [Invalid],
+}
+
+fn codes() -> Vec<&'static str> {
+    Problem::ALL.iter().map(|problem| problem.code()).collect()
 }
 
 #[cfg(test)]

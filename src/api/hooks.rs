@@ -5,16 +5,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::body::{self, BodyDigest, FromBody};
+use super::body::{self, BodyDigest, DescribedBody, FromBody};
 use super::cursor::Cursors;
 use super::endpoint::{Accepted, Anybody, Call, Head, Ok200};
 use super::error::{ApiError, Problem, Result};
-use super::query::{FromQuery, Pairs, Query};
+use super::query::{FromQuery, Query};
 use super::tokens::Paging;
+use crate::app;
 use crate::builds::inbound::signature::Signature;
 use crate::builds::inbound::{Arrival, MAXIMUM_BODY, ReceiveError};
 use crate::model::delivery::{Facts, Outcome};
@@ -88,6 +91,15 @@ impl FromBody for Signed {
         // Rows with an `Idempotency-Key` alone need the digest; this has its own way to know what came before.
         Ok((Signed { event, delivery_id, signature, body, _turn: turn }, Sha256::digest(b"").into()))
     }
+
+    fn describe(_: &app::Settings) -> Option<DescribedBody> {
+        let schema = json!({"type": "object", "description": "As the git host sends it, up to 25 MiB."});
+        Some(DescribedBody { is_required: true, media_type: "application/json", schema: schema.as_object().cloned().unwrap_or_default() })
+    }
+
+    fn headers() -> &'static [&'static str] {
+        &["HookEvent", "HookDelivery", "HookSignature"]
+    }
 }
 
 fn not_signed() -> ApiError {
@@ -116,20 +128,22 @@ fn signature(headers: &HeaderMap) -> Option<Signature> {
 pub(super) struct Meant(Option<Id<Organization>>);
 
 impl FromQuery for Meant {
-    fn from_query(pairs: Pairs) -> Result<Self> {
-        let mut query = Query::new(pairs);
-        let organization = query.text("organization");
-        query.finish()?;
+    fn read(query: &mut Query) -> Result<Option<Self>> {
+        let about = "Whose connection it is for: spares the service trying the secrets of the others on a host of many organizations.";
+        let organization = query.text("organization", about);
         // One that cannot exist has no secret.
-        organization.map(|text| text.parse().map_err(|_| not_signed())).transpose().map(Meant)
+        organization.map(|text| text.parse().map_err(|_| not_signed())).transpose().map(|id| Some(Meant(id)))
     }
 }
 
 /// What a git host is answered.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TakenDelivery")]
 pub(super) struct Taken {
+    /// The git host's own name for the delivery.
     delivery_id: String,
+    /// What kind of event it tells of.
     event: String,
     /// It was known already; nothing happens.
     duplicate: bool,
@@ -146,25 +160,41 @@ pub(super) async fn receive(call: Call<(), Meant, Signed, Anybody>) -> Result<Ac
     }
 }
 
-/// One entry of the ledger.
-#[derive(Serialize)]
+/// What a git host told, and what came of it.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Delivery")]
 pub(super) struct DeliveryView {
+    /// Its id.
     id: Id<Delivery>,
+    /// The git host's own name for it.
     delivery_id: String,
+    /// What kind of event it tells of.
+    #[schemars(example = &"push")]
     event: String,
+    /// When it came.
     received_at: Timestamp,
     /// Bytes of its body.
     size: u64,
     /// `pending` until it was dealt with, then `processed`.
+    #[schemars(extend("enum" = ["pending", "processed"]))]
     status: &'static str,
+    /// When it was dealt with.
     processed_at: Option<Timestamp>,
+    /// What came of it.
     outcome: Option<Outcome>,
+    /// The same for people; `""` until it was dealt with.
     message: String,
+    /// A push: which repository.
+    #[schemars(example = &"studio/kitchen")]
     repository: Option<String>,
+    /// A push: which branch or tag.
     #[serde(rename = "ref")]
+    #[schemars(example = &"refs/heads/main")]
     reference: Option<String>,
+    /// A push: the newest commit.
     commit: Option<String>,
+    /// The builds that it started.
     build_ids: Vec<Id<Build>>,
 }
 

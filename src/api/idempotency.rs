@@ -1,5 +1,6 @@
 //! `Idempotency-Key`: the same request again gets the same answer again, also after a restart (decisions 2).
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ impl Idempotency {
     }
 
     /// Keeps the answer, in the transaction that creates what it shows.
-    pub fn remember(&self, change: &Change, answer: &Created) -> Result<()> {
+    pub fn remember<T>(&self, change: &Change, answer: &Created<T>) -> Result<()> {
         let Some(first) = &self.0 else { return Ok(()) };
         let now = first.app.clock.now();
         let outdated: Vec<RememberedAnswer> = change.find_on_host(&tables::REMEMBERED_ANSWERS_ALL, &Key::all(), SWEPT)?;
@@ -119,7 +120,8 @@ impl First {
     fn replay(&self, answer: &RememberedAnswer, head: &Head) -> Result<Response<Body>> {
         let text = self.app.vault.open_sealed(&remembered_answer(answer.id), &answer.answer).map_err(ApiError::internal)?;
         let kept: Kept = serde_json::from_str(text.reveal()).map_err(ApiError::internal)?;
-        let created = Created { location: kept.location, etag: kept.etag, body: kept.body.into_bytes() };
+        let (location, etag, body) = (kept.location, kept.etag, kept.body.into_bytes());
+        let created = Created::<serde_json::Value> { location, etag, body, shows: PhantomData };
         let mut response = created.into_response(head)?;
         debug_assert_eq!(response.status(), StatusCode::CREATED);
         response.headers_mut().insert(HeaderName::from_static("idempotent-replayed"), HeaderValue::from_static("true"));

@@ -1,10 +1,10 @@
 //! Where an organization's notifications go: read, judged and shown (decisions 5). Addresses of chats are secrets: whoever
 //! knows one may write there.
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
-use super::body::{self, Change, Fault, Fields};
+use super::body::{self, Change, Check, Fault, Fields};
 use super::error::{ApiError, Result};
 use super::members::email;
 use super::urls;
@@ -19,25 +19,42 @@ const MOST_EMAILS: usize = 50;
 const USUAL_PORT: u16 = 587;
 const FIELD: &str = "integrationSettings";
 
-/// Without secrets: told by whether they are there.
-#[derive(Serialize)]
+/// Where notifications go. Secrets are told by whether they are there.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "IntegrationSettings")]
 pub(super) struct IntegrationSettingsView {
+    /// Who is told of every build that says `notifyOnComplete`.
     notification_emails: Vec<String>,
+    /// Whether `slackWebhookUrl` is stored.
     slack_webhook_url_set: bool,
+    /// Whether `discordWebhookUrl` is stored.
     discord_webhook_url_set: bool,
+    /// Whether `teamsWebhookUrl` is stored.
     teams_webhook_url_set: bool,
+    /// The mail server; null without one.
     smtp: Option<SmtpView>,
 }
 
-#[derive(Serialize)]
+/// A mail server.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Smtp")]
 struct SmtpView {
+    /// Its name or address.
+    #[schemars(example = &"mail.studio.example")]
     host: String,
+    /// Usually 587.
+    #[schemars(example = 587)]
     port: u16,
+    /// How the connection is secured.
     security: SmtpSecurity,
+    /// Who signs in; `""`: nobody.
     username: String,
+    /// Whether a password is stored.
     password_set: bool,
+    /// Who the mail is from.
+    #[schemars(example = &"builds@studio.example")]
     from: String,
 }
 
@@ -82,7 +99,7 @@ struct SmtpChange {
 impl SettingsChange {
     /// Reads `integrationSettings`; `null` clears everything.
     pub(super) fn read(fields: &mut Fields) -> Self {
-        match fields.nested(FIELD) {
+        match fields.nested(FIELD, "Where notifications go. null clears everything.") {
             Change::Absent => SettingsChange::default(),
             Change::Null => SettingsChange {
                 notification_emails: Change::Null,
@@ -94,10 +111,10 @@ impl SettingsChange {
             Change::Value(mut nested) => {
                 nested.read_only(&["slackWebhookUrlSet", "discordWebhookUrlSet", "teamsWebhookUrlSet"]);
                 let change = SettingsChange {
-                    notification_emails: nested.change("notificationEmails", body::list(MOST_EMAILS, email)),
-                    slack: nested.change("slackWebhookUrl", chat_address),
-                    discord: nested.change("discordWebhookUrl", chat_address),
-                    teams: nested.change("teamsWebhookUrl", chat_address),
+                    notification_emails: nested.change("notificationEmails", body::list(MOST_EMAILS, email()).about("Who is told.")),
+                    slack: nested.change("slackWebhookUrl", chat_address("Slack")),
+                    discord: nested.change("discordWebhookUrl", chat_address("Discord")),
+                    teams: nested.change("teamsWebhookUrl", chat_address("Teams")),
                     smtp: read_smtp(&mut nested),
                 };
                 fields.absorb(nested);
@@ -157,22 +174,23 @@ impl SettingsChange {
 }
 
 fn read_smtp(fields: &mut Fields) -> Change<SmtpChange> {
-    let security = |value| {
-        Ok(match body::one_of(&["starttls", "tls", "none"])(value)?.as_str() {
+    let security = body::one_of(["starttls", "tls", "none"]).and(|word| {
+        Ok(match word.as_str() {
             "tls" => SmtpSecurity::Tls,
             "none" => SmtpSecurity::None,
             _ => SmtpSecurity::Starttls,
         })
-    };
-    fields.nested("smtp").map(|mut nested| {
+    });
+    let security = security.about("How the connection is secured; `none` only to a private or loopback address.").default_is("starttls");
+    fields.nested("smtp", "The mail server; null: none.").map(|mut nested| {
         nested.read_only(&["passwordSet"]);
         let change = SmtpChange {
-            host: nested.optional("host", host),
-            port: nested.change("port", body::number(1, 65535)),
+            host: nested.optional("host", host()),
+            port: nested.change("port", body::number(1, 65535).about("Where it listens.").default_is(USUAL_PORT)),
             security: nested.change("security", security),
-            username: nested.change("username", body::text(256)),
-            password: nested.change("password", password),
-            from: nested.optional("from", email),
+            username: nested.change("username", body::text(256).about("Who signs in; null: nobody.")),
+            password: nested.change("password", password()),
+            from: nested.optional("from", email().about("Who the mail is from; required for a new server.")),
         };
         fields.absorb(nested);
         change
@@ -209,19 +227,28 @@ fn without_doubles(emails: Vec<String>) -> Vec<String> {
     kept
 }
 
-fn chat_address(value: Value) -> std::result::Result<Secret, Fault> {
-    Ok(Secret::new(urls::address(value)?.text))
+fn chat_address(product: &str) -> Check<'static, Secret> {
+    let check = urls::address().and(|address| Ok(Secret::new(address.text)));
+    check.about(&format!("An incoming webhook of {product}; never shown.")).with("writeOnly", true)
 }
 
-fn password(value: Value) -> std::result::Result<Secret, Fault> {
-    let password = body::secret(1024)(value)?;
-    let is_line = !password.reveal().is_empty() && !password.reveal().chars().any(char::is_control);
-    if is_line { Ok(password) } else { Err(Fault::invalid("must not be empty or contain control characters")) }
+fn password() -> Check<'static, Secret> {
+    let check = body::secret(1024).and(|password: Secret| {
+        let is_line = !password.reveal().is_empty() && !password.reveal().chars().any(char::is_control);
+        if is_line { Ok(password) } else { Err(Fault::invalid("must not be empty or contain control characters")) }
+    });
+    let about = "Never shown. It is dropped when host, port or security change without it being sent again.";
+    check.about(about).with("minLength", 1).with("pattern", "^[^\\x00-\\x1f\\x7f-\\x9f]+$")
 }
 
 /// A name or an address, without a port.
-fn host(value: Value) -> std::result::Result<String, Fault> {
-    let host = body::text(253)(value)?;
+fn host() -> Check<'static, String> {
+    let check = body::text(253).and(checked_host);
+    let check = check.with("pattern", "^[A-Za-z0-9:]([A-Za-z0-9.:-]*[A-Za-z0-9:])?$");
+    check.about("Its name or address, without a port; required for a new server.").example("mail.studio.example")
+}
+
+fn checked_host(host: String) -> std::result::Result<String, Fault> {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
@@ -242,10 +269,10 @@ mod tests {
     #[test]
     fn hosts_are_names_or_addresses_and_nothing_else() {
         for good in ["mail.studio.example", "localhost", "10.0.0.5", "::1", "fd00::25", "mail"] {
-            assert!(host(Value::String(good.into())).is_ok(), "{good}");
+            assert!(checked_host(good.into()).is_ok(), "{good}");
         }
         for bad in ["", "mail:25", "[::1]", "a b", "-a.example", "a..b", "mail.example/x", "user@mail", "m\u{e4}il.example", "a\r\nb"] {
-            assert!(host(Value::String(bad.into())).is_err(), "{bad}");
+            assert!(host().check(bad.into()).is_err(), "{bad}");
         }
     }
 }

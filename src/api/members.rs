@@ -1,34 +1,45 @@
 //! Members of the organization, and their invitations (decisions 4).
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
-use super::body::{self, BodyDigest, Fault, Fields, FromBody};
+use super::body::{self, Check, Fault, Fields, Later, ReadFields, ReadLater};
 use super::conditional::check_match;
 use super::cursor::Cursors;
-use super::endpoint::{Anybody, Body, Call, Created, Head, NoContent, Ok200, Resource};
+use super::endpoint::{Anybody, Call, Created, Custom, NoContent, Ok200, Resource};
 use super::error::{ApiError, Problem, Result};
 use super::sessions;
 use super::tokens::Paging;
+use crate::app;
 use crate::model::page::Page;
 use crate::model::permission::Role;
 use crate::model::{Id, Secret, Timestamp, User};
-use crate::people::{self, MAXIMUM_PASSWORD, NewMember, People, PeopleError};
+use crate::people::{self, NewMember, People, PeopleError};
 use crate::store::{Order, Read};
 
 /// A member.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Member")]
 pub(super) struct MemberView {
+    /// The user's id.
     id: Id<User>,
+    /// What they sign in with.
+    #[schemars(example = &"ada@kitchen.example")]
     email: String,
+    /// What people call them.
+    #[schemars(example = &"Ada Cook")]
     name: String,
+    /// What they may do.
     role: Role,
     /// `invited` until the invitation is accepted, then `active`.
+    #[schemars(extend("enum" = ["invited", "active"]))]
     status: &'static str,
+    /// When they were invited, or made.
     created_at: Timestamp,
+    /// When the invitation ends; null once it is accepted.
     invitation_expires_at: Option<Timestamp>,
-    /// Only in the answer that invites.
+    /// Where to accept the invitation: to be handed on to whom it is for. Only in the answer that invites.
     #[serde(skip_serializing_if = "Option::is_none")]
     invitation_url: Option<String>,
 }
@@ -69,32 +80,29 @@ pub(super) async fn show(call: Call<Id<User>>) -> Result<Resource<MemberView>> {
     Ok(MemberView::resource(&user.ok_or(Problem::NotFound)?))
 }
 
-impl FromBody for NewMember {
-    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
-        let (mut fields, digest) = Fields::from_body(body, head).await?;
-        let email = fields.required("email", email);
-        let name = fields.required("name", body::name(80));
-        let role = fields.required("role", role);
+impl ReadFields for NewMember {
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let email = fields.required("email", email().about("Their e-mail address: what they will sign in with."));
+        let name = fields.required("name", body::name(80).about("What people call them.").example("Ada Cook"));
+        let role = fields.required("role", role());
         fields.read_only(&["id", "status", "createdAt", "invitationExpiresAt", "invitationUrl"]);
-        fields.finish()?;
-        let all = (|| Some(NewMember { email: email?, name: name?, role: role? }))();
-        Ok((all.ok_or_else(|| ApiError::validation(Vec::new()))?, digest))
+        Some(NewMember { email: email?, name: name?, role: role? })
     }
 }
 
 /// An e-mail address in the form it is stored in.
-pub(super) fn email(value: Value) -> std::result::Result<String, Fault> {
-    let text = body::text(254)(value)?;
-    people::email(&text).map_err(|_| Fault::invalid("must be an e-mail address"))
+pub(super) fn email() -> Check<'static, String> {
+    let check = body::text(254).and(|text| people::email(&text).map_err(|_| Fault::invalid("must be an e-mail address")));
+    check.with("format", "email").example("ada@kitchen.example")
 }
 
-fn role(value: Value) -> std::result::Result<Role, Fault> {
-    let names = Role::ALL.map(Role::as_str);
-    body::one_of(&names)(value)?.parse().map_err(|()| Fault::invalid("is no role"))
+fn role() -> Check<'static, Role> {
+    let check = body::one_of(Role::ALL.map(Role::as_str)).and(|name| name.parse().map_err(|()| Fault::invalid("is no role")));
+    check.about("What they may do.").example("member")
 }
 
 /// Invites somebody. The address in the answer is shown once.
-pub(super) async fn invite(call: Call<(), (), NewMember>) -> Result<Created> {
+pub(super) async fn invite(call: Call<(), (), NewMember>) -> Result<Created<MemberView>> {
     call.caller.check_unlimited()?;
     let (people, organization, new, idempotency) = (call.app.people.clone(), call.caller.organization(), call.body, call.idempotency);
     let secret = people.new_invitation()?;
@@ -109,14 +117,30 @@ pub(super) async fn invite(call: Call<(), (), NewMember>) -> Result<Created> {
     call.app.store.write(insert).await
 }
 
+/// Body of PATCH `/members/:userId`: read when it is known that there is such a member.
+pub(super) struct MemberChange;
+
+impl MemberChange {
+    fn read(fields: &mut Fields) -> Option<Role> {
+        fields.read_only(&["id", "email", "name", "status", "createdAt", "invitationExpiresAt"]);
+        fields.optional("role", role())
+    }
+}
+
+impl ReadLater for MemberChange {
+    fn describe(mut fields: Fields, _: &app::Settings) -> Fields {
+        MemberChange::read(&mut fields);
+        fields
+    }
+}
+
 /// Gives a member another role.
-pub(super) async fn change(call: Call<Id<User>, (), Fields>) -> Result<Resource<MemberView>> {
+pub(super) async fn change(call: Call<Id<User>, (), Later<MemberChange>>) -> Result<Resource<MemberView>> {
     call.caller.check_unlimited()?;
-    let (caller, head, id, mut fields) = (call.caller, call.head, call.path, call.body);
+    let (caller, head, id, mut fields) = (call.caller, call.head, call.path, call.body.fields);
     let found: Option<User> = call.app.store.read(|snapshot| snapshot.get(caller.organization(), id))?;
     found.ok_or(Problem::NotFound)?;
-    let role = fields.optional("role", role);
-    fields.read_only(&["id", "email", "name", "status", "createdAt", "invitationExpiresAt"]);
+    let role = MemberChange::read(&mut fields);
     fields.finish()?;
     let update = move |change: &crate::store::Change| {
         People::change_role_in(change, caller.organization(), id, role, |user| check_match(&head, user.version))
@@ -142,20 +166,18 @@ pub(super) struct AcceptInvitation {
     password: Secret,
 }
 
-impl FromBody for AcceptInvitation {
-    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
-        let (mut fields, digest) = Fields::from_body(body, head).await?;
-        let token = fields.required("token", body::secret(256));
-        let name = fields.change("name", body::name(80)).value();
-        let password = fields.required("password", body::secret(MAXIMUM_PASSWORD));
-        fields.finish()?;
-        let all = token.zip(password).map(|(token, password)| AcceptInvitation { token, name, password });
-        Ok((all.ok_or_else(|| ApiError::validation(Vec::new()))?, digest))
+impl ReadFields for AcceptInvitation {
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let token = fields.required("token", body::secret(256).about("What stands behind `#token=` in the invitation's address."));
+        let name = body::name(80).about("What people should call you; absent or null: as the invitation says.").example("Ada Cook");
+        let name = fields.change("name", name).value();
+        let password = fields.required("password", sessions::new_password());
+        Some(AcceptInvitation { token: token?, name, password: password? })
     }
 }
 
 /// Accepts an invitation, once, and begins a session.
-pub(super) async fn accept(call: Call<(), (), AcceptInvitation, Anybody>) -> Result<hyper::Response<Body>> {
+pub(super) async fn accept(call: Call<(), (), AcceptInvitation, Anybody>) -> Result<Custom<sessions::Begun>> {
     let AcceptInvitation { token, name, password } = call.body;
     let signed_in = call.app.people.accept_invitation(&token, name.as_deref(), password).await.map_err(|error| match error {
         PeopleError::Unknown => {
@@ -164,5 +186,5 @@ pub(super) async fn accept(call: Call<(), (), AcceptInvitation, Anybody>) -> Res
         PeopleError::Expired => ApiError::new(Problem::TokenExpired, "This invitation has expired; ask for a new one."),
         error => error.into(),
     })?;
-    sessions::session(signed_in, &call.head, hyper::StatusCode::OK)
+    sessions::session(signed_in, &call.head, hyper::StatusCode::OK).map(Custom::from)
 }

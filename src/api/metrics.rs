@@ -2,16 +2,27 @@
 
 use std::fmt::{self, Write};
 
-use hyper::{Response, header};
+use hyper::{Response, StatusCode, header};
+use schemars::SchemaGenerator;
 
-use super::endpoint::{self, Anybody, Body, Call};
+use super::endpoint::{self, Anybody, Call, Custom, CustomAnswer};
 use super::error::{ApiError, Problem, Result};
+use super::openapi::shape::Answered;
 use crate::model::Status;
 use crate::model::histogram::{Counts, STEPS};
 use crate::store::census;
 
+/// Text that Prometheus reads.
+pub(super) struct Figures;
+
+impl CustomAnswer for Figures {
+    fn describe(_: &mut SchemaGenerator) -> Vec<Answered> {
+        vec![Answered::text(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8")]
+    }
+}
+
 /// Every figure. On this machine only, unless the configuration says otherwise: to others there is nothing here.
-pub(super) async fn show(call: Call<(), (), (), Anybody>) -> Result<Response<Body>> {
+pub(super) async fn show(call: Call<(), (), (), Anybody>) -> Result<Custom<Figures>> {
     let app = call.app;
     if !call.head.is_local && !app.settings.metrics_are_public {
         let message = "Metrics are told to this machine only; `metrics.public` in the configuration changes that.";
@@ -60,7 +71,7 @@ pub(super) async fn show(call: Call<(), (), (), Anybody>) -> Result<Response<Bod
     let mut response = Response::new(endpoint::full(text.0));
     let kind = header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    Ok(response)
+    Ok(response.into())
 }
 
 /// The text format. Labels are words of our own: nothing needs to be escaped.

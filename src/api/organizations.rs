@@ -1,19 +1,21 @@
 //! The caller's organization: name, defaults, connections (decisions 5).
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 use super::auth::Caller;
-use super::body::{self, BodyDigest, Change, Fault, Fields, FromBody};
-use super::build_setting_fields::ue_version;
+use super::body::{self, Change, Check, Fault, Fields, Later, ReadFields, ReadLater};
+use super::build_setting_fields::checked_version;
 use super::build_settings::labels;
 use super::conditional::check_match;
-use super::endpoint::{Call, Head, NoContent, Ok200, Resource};
+use super::endpoint::{Call, NoContent, Ok200, Resource};
 use super::error::{ApiError, Problem, Result};
 use super::githost::{self, Githost};
 use super::integration_settings::{IntegrationSettingsView, SettingsChange};
 use super::urls;
+use crate::app;
 use crate::builds::connections::{GITHOST_PLUGIN, githost_token_place, githost_webhook_place};
 use crate::model::build_setting::{BUILD_TYPES, PLATFORMS, Supersede};
 use crate::model::organization::{
@@ -35,35 +37,57 @@ const API_PATH: &str = "/api/v3";
 /// In bytes.
 const SHORTEST_WEBHOOK_SECRET: usize = 16;
 
-/// The whole resource.
-#[derive(Serialize)]
+/// An organization: it owns projects, people and connections.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Organization")]
 pub(super) struct OrganizationView {
+    /// Its id.
     id: Id<Organization>,
+    /// What people call it.
+    #[schemars(example = &"Kitchen Studio")]
     name: String,
+    /// Made from the first name, never changes.
+    #[schemars(example = &"kitchen-studio")]
     slug: String,
+    /// Always `self-hosted`.
+    #[schemars(extend("enum" = [PLAN]))]
     plan: &'static str,
+    /// What new projects and build settings begin with.
     default_project_settings: DefaultProjectSettings,
+    /// Where notifications go.
     integration_settings: IntegrationSettingsView,
+    /// Its connections to source control.
     integrations: Integrations,
+    /// When it was made.
     created_at: Timestamp,
+    /// When it was last changed.
     updated_at: Timestamp,
 }
 
-#[derive(Serialize)]
+/// Connections to source control.
+#[derive(Serialize, JsonSchema)]
 struct Integrations {
+    /// The git host.
     githost: GithostView,
+    /// The version-control server; null without one.
     streamvc: Option<StreamvcView>,
 }
 
 /// The version-control server's connection, without its secret.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "StreamvcConnection")]
 struct StreamvcView {
+    /// Where the server is.
     server_url: String,
+    /// Who the service is to it.
     user_name: String,
+    /// Whether a ticket is stored; it is never shown.
     ticket_set: bool,
+    /// When the credentials were last seen to work.
     checked_at: Timestamp,
+    /// What the server says of itself.
     server_version: String,
 }
 
@@ -80,15 +104,23 @@ impl StreamvcView {
 }
 
 /// The git host's connection, without its secret.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "GithostConnection")]
 pub(super) struct GithostView {
+    /// Whether builds can reach the git host.
     status: GithostStatus,
+    /// What the connection reaches.
     installations: Vec<Installation>,
+    /// Base of the host's API; `""` while disconnected.
     api_base_url: String,
+    /// Base of clone addresses; `""` while disconnected.
     git_base_url: String,
+    /// Whether a token is stored; it is never shown.
     token_set: bool,
+    /// Whether a webhook secret is stored; it is never shown.
     webhook_secret_set: bool,
+    /// When the credentials were last seen to work.
     checked_at: Option<Timestamp>,
 }
 
@@ -143,23 +175,47 @@ pub(super) async fn show(call: Call<Id<Organization>>) -> Result<Resource<Organi
         .read(|snapshot| find(snapshot, &call.caller, call.path).map(|organization| resource(&organization, call.app.builds.keep())))
 }
 
+/// Body of PATCH `/organizations/:id`
+pub(super) struct OrganizationChange {
+    name: Option<String>,
+    defaults: Option<DefaultsChange>,
+    settings: SettingsChange,
+}
+
+impl OrganizationChange {
+    fn read(fields: &mut Fields, extra_platforms: &[String], labels: &[String]) -> Self {
+        let name = fields.optional("name", body::name(80).about("What people call it.").example("Kitchen Studio"));
+        let about =
+            "What new projects and build settings begin with. A field that is null, or the whole object, goes back to its first value.";
+        let defaults = match fields.nested("defaultProjectSettings", about) {
+            Change::Absent => None,
+            Change::Null => Some(DefaultsChange::to_the_beginning()),
+            Change::Value(mut nested) => {
+                let change = DefaultsChange::read(&mut nested, extra_platforms, labels);
+                fields.absorb(nested);
+                Some(change)
+            }
+        };
+        let settings = SettingsChange::read(fields);
+        fields.read_only(&["id", "slug", "plan", "integrations", "createdAt", "updatedAt"]);
+        OrganizationChange { name, defaults, settings }
+    }
+}
+
+impl ReadLater for OrganizationChange {
+    fn describe(mut fields: Fields, settings: &app::Settings) -> Fields {
+        OrganizationChange::read(&mut fields, &settings.extra_platforms, &[]);
+        fields
+    }
+}
+
 /// Changes name, defaults and where notifications go.
-pub(super) async fn change(call: Call<Id<Organization>, (), Fields>) -> Result<Resource<OrganizationView>> {
+pub(super) async fn change(call: Call<Id<Organization>, (), Later<OrganizationChange>>) -> Result<Resource<OrganizationView>> {
     call.caller.check_unlimited()?;
-    let (app, caller, head, id, mut fields) = (call.app.clone(), call.caller, call.head, call.path, call.body);
+    let (app, caller, head, id, mut fields) = (call.app.clone(), call.caller, call.head, call.path, call.body.fields);
     app.store.read(|snapshot| find(snapshot, &caller, id))?;
-    let name = fields.optional("name", body::name(80));
-    let defaults = match fields.nested("defaultProjectSettings") {
-        Change::Absent => None,
-        Change::Null => Some(DefaultsChange::to_the_beginning()),
-        Change::Value(mut nested) => {
-            let change = DefaultsChange::read(&mut nested, &app.settings.extra_platforms, &labels(&app).await?);
-            fields.absorb(nested);
-            Some(change)
-        }
-    };
-    let settings = SettingsChange::read(&mut fields);
-    fields.read_only(&["id", "slug", "plan", "integrations", "createdAt", "updatedAt"]);
+    let labels = labels(&app).await?;
+    let OrganizationChange { name, defaults, settings } = OrganizationChange::read(&mut fields, &app.settings.extra_platforms, &labels);
     let (now, host) = (app.clock.now(), app.builds.keep());
     let update = {
         let app = app.clone();
@@ -202,18 +258,25 @@ impl DefaultsChange {
 
     fn read(fields: &mut Fields, extra_platforms: &[String], labels: &[String]) -> Self {
         // An empty one says that there is no default.
-        let version = |value: Value| if value == "" { Ok(String::new()) } else { ue_version(value, labels) };
+        let version = body::text(64).and(|version| if version.is_empty() { Ok(version) } else { checked_version(version, labels) });
+        let version = version.about("An engine version or the label of an engine; `\"\"`: no default.").example("5.4");
         let platforms: Vec<&str> = PLATFORMS.into_iter().chain(extra_platforms.iter().map(String::as_str)).collect();
         DefaultsChange {
             is_reset: false,
             ue_version: fields.change("ueVersion", version),
-            platform: fields.change("platform", body::one_of(&platforms)),
-            build_type: fields.change("buildType", body::one_of(&BUILD_TYPES)),
-            timeout_minutes: fields.change("timeoutMinutes", body::number(5, 2880)),
-            artifact_retention_days: fields.change("artifactRetentionDays", body::number(1, 36_500)),
-            keep_last_artifacts: fields.change("keepLastArtifacts", body::number(0, 1000)),
-            notify_on_complete: fields.change("notifyOnComplete", body::boolean),
-            supersede: fields.change("supersede", supersede),
+            platform: fields.change("platform", body::one_of(&platforms).about("What to build for.").example("Win64")),
+            build_type: fields
+                .change("buildType", body::one_of(BUILD_TYPES).about("The engine's build configuration.").example("Development")),
+            timeout_minutes: fields
+                .change("timeoutMinutes", body::number(5, 2880).about("How long a build may run before it is ended.").example(360)),
+            artifact_retention_days: fields
+                .change("artifactRetentionDays", body::number(1, 36_500).about("How long artifacts are kept.").example(30)),
+            keep_last_artifacts: fields.change(
+                "keepLastArtifacts",
+                body::number(0, 1000).about("How many of a setting's newest artifacts are kept however old they are.").example(3),
+            ),
+            notify_on_complete: fields.change("notifyOnComplete", body::boolean().about("Tell people when a build ends.").example(false)),
+            supersede: fields.change("supersede", supersede()),
         }
     }
 
@@ -235,12 +298,16 @@ impl DefaultsChange {
 }
 
 /// `off`, `pending` or `running`.
-pub(super) fn supersede(value: Value) -> std::result::Result<Supersede, Fault> {
-    Ok(match body::one_of(&["off", "pending", "running"])(value)?.as_str() {
-        "off" => Supersede::Off,
-        "running" => Supersede::Running,
-        _ => Supersede::Pending,
-    })
+pub(super) fn supersede() -> Check<'static, Supersede> {
+    let check = body::one_of(["off", "pending", "running"]).and(|word| {
+        Ok(match word.as_str() {
+            "off" => Supersede::Off,
+            "running" => Supersede::Running,
+            _ => Supersede::Pending,
+        })
+    });
+    let about = "What a newer automatic build of the same setting and branch does to older ones: nothing, take the place of waiting ones, or end running ones too.";
+    check.about(about).example("pending")
 }
 
 /// Body of PUT `/organizations/:id/integrations/githost`, with a token.
@@ -251,17 +318,19 @@ pub(super) struct ConnectGithost {
     git_base_url: String,
 }
 
-impl FromBody for ConnectGithost {
-    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
-        let (mut fields, digest) = Fields::from_body(body, head).await?;
-        let token = fields.required("token", token);
-        let webhook_secret = fields.change("webhookSecret", webhook_secret);
-        let api = fields.change("apiBaseUrl", base_url).value();
-        let git = fields.change("gitBaseUrl", base_url).value();
+impl ReadFields for ConnectGithost {
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let token =
+            fields.required("token", token().about("An access token of the git host that may read the repositories; never shown again."));
+        let secret = webhook_secret().about("What the git host signs its deliveries to `/hooks/githost` with; never shown. Absent: stays; null: is forgotten.");
+        let webhook_secret = fields.change("webhookSecret", secret);
+        let about = "Base of the git host's API. Absent: the public host's. A server of one's own: its address and `/api/v3`.";
+        let api = fields.change("apiBaseUrl", base_url().about(about).example("https://git.studio.example/api/v3")).value();
+        let about = "Base of clone addresses. Absent: `apiBaseUrl` without `/api/v3`.";
+        let git = fields.change("gitBaseUrl", base_url().about(about).example("https://git.studio.example")).value();
         if api.is_none() && git.is_some() && !fields.has_failed_on("apiBaseUrl") {
             fields.refuse("apiBaseUrl", InvalidCode::Required, "is required together with gitBaseUrl");
         }
-        fields.finish()?;
         let (api_base_url, git_base_url) = match (api, git) {
             (None, _) => (PUBLIC_API.to_owned(), PUBLIC_GIT.to_owned()),
             (Some(api), Some(git)) => (api, git),
@@ -271,30 +340,32 @@ impl FromBody for ConnectGithost {
                 (api, git)
             }
         };
-        let token = token.ok_or_else(|| ApiError::validation(Vec::new()))?;
-        Ok((ConnectGithost { token, webhook_secret, api_base_url, git_base_url }, digest))
+        Some(ConnectGithost { token: token?, webhook_secret, api_base_url, git_base_url })
     }
 }
 
-fn token(value: Value) -> std::result::Result<Secret, Fault> {
-    let token = body::secret(1024)(value)?;
-    let is_plain = !token.reveal().is_empty() && token.reveal().bytes().all(|byte| byte.is_ascii_graphic());
-    if is_plain { Ok(token) } else { Err(Fault::invalid("must be visible ASCII without spaces")) }
+fn token() -> Check<'static, Secret> {
+    let check = body::secret(1024).and(|token: Secret| {
+        let is_plain = !token.reveal().is_empty() && token.reveal().bytes().all(|byte| byte.is_ascii_graphic());
+        if is_plain { Ok(token) } else { Err(Fault::invalid("must be visible ASCII without spaces")) }
+    });
+    check.with("pattern", "^[!-~]+$").example("<GITHOST_TOKEN>")
 }
 
 /// Long enough that nobody finds it by trying.
-fn webhook_secret(value: Value) -> std::result::Result<Secret, Fault> {
-    let secret = body::secret(1024)(value)?;
-    let is_long = secret.reveal().len() >= SHORTEST_WEBHOOK_SECRET;
-    if is_long { Ok(secret) } else { Err(Fault::invalid(format!("must have at least {SHORTEST_WEBHOOK_SECRET} characters"))) }
+fn webhook_secret() -> Check<'static, Secret> {
+    let check = body::secret(1024).and(|secret: Secret| {
+        let is_long = secret.reveal().len() >= SHORTEST_WEBHOOK_SECRET;
+        if is_long { Ok(secret) } else { Err(Fault::invalid(format!("must have at least {SHORTEST_WEBHOOK_SECRET} characters"))) }
+    });
+    check.with("minLength", SHORTEST_WEBHOOK_SECRET)
 }
 
-fn base_url(value: Value) -> std::result::Result<String, Fault> {
-    let address = urls::address(value)?;
-    match address.text.contains('?') {
+fn base_url() -> Check<'static, String> {
+    urls::address().and(|address| match address.text.contains('?') {
         true => Err(Fault::invalid("must have no query")),
         false => Ok(address.text.trim_end_matches('/').to_owned()),
-    }
+    })
 }
 
 /// Connects the git host with a token: verified against the server before it is stored.

@@ -1,5 +1,6 @@
 //! People's problems as the API tells them, and the shapes that several rows show.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::error::{ApiError, Problem};
@@ -33,34 +34,53 @@ impl From<PeopleError> for ApiError {
     }
 }
 
-/// The specification's user.
-#[derive(Serialize)]
+/// A person.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "User")]
 pub(super) struct UserView {
+    /// Their id.
     id: Id<User>,
+    /// What they sign in with.
+    #[schemars(example = &"ada@kitchen.example")]
     email: String,
+    /// What people call them.
+    #[schemars(example = &"Ada Cook")]
     name: String,
 }
 
-/// The specification's organization, as `GET /auth/me` shows it.
-#[derive(Serialize)]
+/// An organization in short.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "OrganizationSummary")]
 pub(super) struct OrganizationView {
+    /// Its id.
     id: Id<Organization>,
+    /// What people call it.
+    #[schemars(example = &"Kitchen Studio")]
     name: String,
+    /// Made from the first name, never changes.
+    #[schemars(example = &"kitchen-studio")]
     slug: String,
+    /// Always `self-hosted`.
+    #[schemars(extend("enum" = [PLAN]))]
     plan: &'static str,
 }
 
-/// The specification's membership.
-#[derive(Serialize)]
+/// Membership of an organization.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Membership")]
 pub(super) struct MembershipView {
+    /// What they may do.
     role: Role,
 }
 
-/// `{ user, organization, membership }`
-#[derive(Serialize)]
+/// Who somebody is, and where.
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Identity {
+    /// Who is signed in, or whose token it is.
     user: UserView,
+    /// Whose resources they see.
     organization: OrganizationView,
+    /// Their place in it.
     membership: MembershipView,
 }
 

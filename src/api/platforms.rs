@@ -1,5 +1,6 @@
 //! What this host can build.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::endpoint::{Call, Ok200};
@@ -7,20 +8,30 @@ use super::error::{ApiError, Result};
 use crate::model::build_setting::PLATFORMS;
 use crate::model::page::Page;
 
-/// One platform.
-#[derive(Serialize)]
+/// A platform, and whether this host builds it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Platform")]
 pub(super) struct PlatformView {
+    /// As build settings name it.
+    #[schemars(example = &"Win64")]
     name: String,
+    /// Whether this host can build it.
     available: bool,
     /// Why not; null when it can be built.
     reason: Option<String>,
+    /// The engines that build it here.
     engines: Vec<EngineView>,
 }
 
 /// An engine that can build it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Engine")]
 struct EngineView {
+    /// What `ueVersion` may say.
+    #[schemars(example = &"5.4")]
     label: String,
+    /// What the engine says of itself.
+    #[schemars(example = &"5.4.4")]
     version: String,
 }
 

@@ -1,17 +1,17 @@
 //! Projects: a codebase and its settings (decisions 6).
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::auth::Caller;
-use super::body::{self, BodyDigest, Change, Fault, Fields, FromBody};
+use super::body::{self, Change, Check, Fault, Fields, ReadFields};
 use super::build_settings::SettingView;
 use super::conditional::check_match;
 use super::cursor::Cursors;
-use super::endpoint::{Call, Created, Head, NoContent, Ok200, Resource};
+use super::endpoint::{Call, Created, NoContent, Ok200, Resource};
 use super::error::{ApiError, Problem, Result};
 use super::githost::Githost;
-use super::query::{FromQuery, Pairs, Query};
+use super::query::{FromQuery, Query};
 use crate::builds::lifecycle::LifecycleError;
 use crate::model::page::Page;
 use crate::model::project::{SourceLink, UprojectInfo};
@@ -20,39 +20,71 @@ use crate::model::{BuildSetting, Id, Project, Status, Timestamp};
 use crate::store::key::Key;
 use crate::store::{Order, Read, StoreError, tables};
 
-pub(super) const LONGEST_NAME: usize = 100;
+const LONGEST_NAME: usize = 100;
 const LONGEST_DESCRIPTION: usize = 4000;
 const LONGEST_PATH: usize = 512;
+/// What [`check_branch`] takes, for the documentation.
+const BRANCH_PATTERN: &str = "^(?!refs/|HEAD$|@$)(?!.*(\\.\\.|@\\{))(?![-.])[^\\x00-\\x20\\x7f-\\x9f~^:?*\\[\\\\]+$";
+/// What [`uproject_path`] takes, for the documentation.
+const UPROJECT_PATTERN: &str = "^$|^(?![-/])[^\\x00-\\x1f\\x7f-\\x9f\\\\:<>\"|?*]+\\.[uU][pP][rR][oO][jJ][eE][cC][tT]$";
 /// Settings of one project.
 pub(super) const MOST_SETTINGS: usize = 500;
 
-/// The specification's summary.
-#[derive(Serialize)]
+/// The two kinds of codebase.
+const KINDS: [&str; 2] = ["githost", "streamvc"];
+
+/// A project as lists show it.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ProjectSummary")]
 pub(super) struct Summary {
+    /// Its id.
     id: Id<Project>,
+    /// What people call it.
+    #[schemars(example = &"Kitchen")]
     name: String,
+    /// What people say of it; `""` when nothing.
+    #[schemars(example = &"A game about cooking.")]
     description: String,
+    /// What kind of codebase it is: a repository at a git host, or a stream of a version-control server.
+    #[schemars(extend("enum" = KINDS))]
     source_control: &'static str,
+    /// The repository as `<owner>/<repo>`, or the stream's path. Never changes.
+    #[schemars(example = &"studio/kitchen")]
     repo_link: String,
+    /// When its newest build was created; null before the first.
     last_build_at: Option<Timestamp>,
+    /// Where its newest build stands; null before the first.
     last_build_status: Option<Status>,
 }
 
-/// The detail view.
-#[derive(Serialize)]
+/// A project with its build settings and what its project file says.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Project")]
 pub(super) struct Detail {
     #[serde(flatten)]
     summary: Summary,
+    /// When it was linked.
     created_at: Timestamp,
+    /// When somebody last changed it.
     updated_at: Timestamp,
+    /// Where the project file lies in the codebase.
+    #[schemars(example = &"Game/Kitchen.uproject")]
     uproject_path: String,
+    /// Its build settings, oldest first.
     build_settings: Vec<SettingView>,
+    /// What the project file said when the project was linked; null when nobody could read it.
     uproject: Option<UprojectInfo>,
+    /// Git-hosted projects: which installation reaches the repository.
+    #[schemars(example = &"studio")]
     installation_id: Option<String>,
+    /// Git-hosted projects: the branch when nobody names one.
+    #[schemars(example = &"main")]
     default_branch: Option<String>,
+    /// Stream-based projects: the depot.
     depot: Option<String>,
+    /// Stream-based projects: the stream.
     stream_path: Option<String>,
 }
 
@@ -118,15 +150,12 @@ pub(super) struct ListProjects {
 }
 
 impl FromQuery for ListProjects {
-    fn from_query(pairs: Pairs) -> Result<Self> {
-        let mut query = Query::new(pairs);
-        let list = ListProjects {
-            source_control: query.one_of("sourceControl", &["githost", "streamvc"]),
+    fn read(query: &mut Query) -> Result<Option<Self>> {
+        Ok(Some(ListProjects {
+            source_control: query.one_of("sourceControl", KINDS, "Only projects of this kind of codebase."),
             limit: query.limit()?,
-            cursor: query.text("cursor"),
-        };
-        query.finish()?;
-        Ok(list)
+            cursor: query.cursor(),
+        }))
     }
 }
 
@@ -176,52 +205,66 @@ pub(super) struct AddRepo {
     uproject_path: Option<String>,
 }
 
-impl FromBody for AddRepo {
-    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
-        let (mut fields, digest) = Fields::from_body(body, head).await?;
-        let name = fields.required("name", body::name(LONGEST_NAME));
-        let installation_id = fields.required("installationId", body::name(200));
-        let repo_full_name = fields.required("repoFullName", repository_name);
-        let default_branch = fields.required("defaultBranch", branch);
-        let uproject_path = fields.change("uprojectPath", uproject_path).value().filter(|path| !path.is_empty());
-        fields.finish()?;
-        let all = (|| {
-            Some(AddRepo {
-                name: name?,
-                installation_id: installation_id?,
-                repo_full_name: repo_full_name?,
-                default_branch: default_branch?,
-                uproject_path,
-            })
-        })();
-        Ok((all.ok_or_else(|| ApiError::validation(Vec::new()))?, digest))
+impl ReadFields for AddRepo {
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let name = fields.required("name", project_name());
+        let installation = body::name(200).about("Which of the git-host connection's installations reaches the repository.");
+        let installation_id = fields.required("installationId", installation.example("studio"));
+        let repo_full_name = fields.required("repoFullName", repository_name());
+        let default_branch = fields.required("defaultBranch", branch().about("The branch when nobody names one."));
+        let path = uproject_path().about(
+            "The project file's path in the repository. Absent, null or `\"\"`: it is looked for, at most three directories deep; several are 409 `multiple_uprojects`.",
+        );
+        let uproject_path = fields.change("uprojectPath", path).value().filter(|path| !path.is_empty());
+        Some(AddRepo {
+            name: name?,
+            installation_id: installation_id?,
+            repo_full_name: repo_full_name?,
+            default_branch: default_branch?,
+            uproject_path,
+        })
     }
 }
 
+/// What people call a project.
+pub(super) fn project_name() -> Check<'static, String> {
+    body::name(LONGEST_NAME).about("What people call the project; two may have the same name.").example("Kitchen")
+}
+
 /// `<owner>/<repo>`
-pub(super) fn repository_name(value: Value) -> std::result::Result<String, Fault> {
-    let name = body::text(201)(value)?;
+pub(super) fn repository_name() -> Check<'static, String> {
+    let check = body::text(201).and(|name| match is_repository_name(&name) {
+        true => Ok(name),
+        false => Err(Fault::invalid("must look like owner/repository")),
+    });
+    let check = check.about("The repository, as `<owner>/<repo>`.").example("studio/kitchen");
+    check.with("pattern", "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}/(?!.*\\.[Gg][Ii][Tt]$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")
+}
+
+/// Whether a text can be `<owner>/<repo>`.
+fn is_repository_name(name: &str) -> bool {
     let is_part = |part: &str| {
         (1..=100).contains(&part.len())
             && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
             && !part.starts_with(['-', '.'])
     };
-    let is_name = name
-        .split_once('/')
-        .is_some_and(|(owner, repository)| is_part(owner) && is_part(repository) && !repository.to_ascii_lowercase().ends_with(".git"));
-    if is_name { Ok(name) } else { Err(Fault::invalid("must look like owner/repository")) }
+    name.split_once('/')
+        .is_some_and(|(owner, repository)| is_part(owner) && is_part(repository) && !repository.to_ascii_lowercase().ends_with(".git"))
 }
 
 /// A branch's name.
-pub(super) fn branch(value: Value) -> std::result::Result<String, Fault> {
-    let name = body::text(250)(value)?;
-    check_branch(&name).map_err(Fault::invalid)?;
-    Ok(name)
+pub(super) fn branch() -> Check<'static, String> {
+    let check = body::text(250).and(|name| check_branch(&name).map_err(Fault::invalid).map(|()| name));
+    check.with("pattern", BRANCH_PATTERN).about("A branch.").example("main")
 }
 
 /// A project file's path in the codebase. `""` is for callers to judge.
-pub(super) fn uproject_path(value: Value) -> std::result::Result<String, Fault> {
-    let path = body::text(LONGEST_PATH)(value)?;
+pub(super) fn uproject_path() -> Check<'static, String> {
+    let check = body::text(LONGEST_PATH).and(checked_path);
+    check.with("pattern", UPROJECT_PATTERN).about("The project file's path in the codebase.").example("Game/Kitchen.uproject")
+}
+
+fn checked_path(path: String) -> std::result::Result<String, Fault> {
     if path.is_empty() {
         return Ok(path);
     }
@@ -238,7 +281,7 @@ pub(super) fn uproject_path(value: Value) -> std::result::Result<String, Fault> 
 }
 
 /// Links a git-hosted repository. Everything is verified at the host before anything is stored.
-pub(super) async fn add_repo(call: Call<(), (), AddRepo>) -> Result<Created> {
+pub(super) async fn add_repo(call: Call<(), (), AddRepo>) -> Result<Created<Detail>> {
     if call.caller.is_limited() {
         return Err(ApiError::new(Problem::InsufficientScope, "A token that is limited to projects or settings adds none."));
     }
@@ -280,16 +323,15 @@ pub(super) struct ProjectChange {
     description: Change<String>,
 }
 
-impl FromBody for ProjectChange {
-    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
-        let (mut fields, digest) = Fields::from_body(body, head).await?;
-        let name = fields.optional("name", body::name(LONGEST_NAME));
-        let description = fields.change("description", body::prose(LONGEST_DESCRIPTION));
+impl ReadFields for ProjectChange {
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let name = fields.optional("name", project_name());
+        let description = body::prose(LONGEST_DESCRIPTION).about("What people say of it; null clears it.").example("A game about cooking.");
+        let description = fields.change("description", description);
         // The link to the codebase never changes: delete and create again.
         fields.read_only(&["id", "sourceControl", "repoLink", "lastBuildAt", "lastBuildStatus", "createdAt", "updatedAt", "uprojectPath"]);
         fields.read_only(&["buildSettings", "uproject", "installationId", "defaultBranch", "depot", "streamPath", "repoFullName"]);
-        fields.finish()?;
-        Ok((ProjectChange { name, description }, digest))
+        Some(ProjectChange { name, description })
     }
 }
 

@@ -1,5 +1,6 @@
 //! An organization's queue: whether its builds are started.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::auth::Caller;
@@ -9,18 +10,24 @@ use crate::app::App;
 use crate::model::{Timestamp, TriggeredBy};
 use crate::store::Read;
 
-/// GET `/queue`
-#[derive(Serialize)]
+/// Whether builds are started, and how many wait.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Queue")]
 pub(super) struct QueueView {
+    /// Somebody paused the organization's builds.
     paused: bool,
+    /// When; null unless it is paused.
     paused_at: Option<Timestamp>,
+    /// Who, in the form of a build's `triggeredBy`; null unless it is paused.
     paused_by: Option<TriggeredBy>,
     /// The whole host is drained: nothing is started until the service starts anew.
     draining: bool,
     /// How many builds the host runs at once.
     slots: usize,
+    /// How many of the organization's builds run.
     running_builds: usize,
+    /// How many of them wait.
     pending_builds: usize,
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::body;
@@ -13,7 +14,7 @@ use super::endpoint::{Call, Ok200};
 use super::error::{ApiError, Problem, Result};
 use super::githost::{self, Githost};
 use super::projects::{branch, repository_name};
-use super::query::{FromQuery, Pairs, Query};
+use super::query::{FromQuery, Query};
 use super::tokens::Paging;
 use crate::app::detections::Key;
 use crate::model::page::Page;
@@ -30,37 +31,60 @@ const PAGE: u32 = 100;
 /// How long a list of repositories waits to know which of them hold a project file.
 const DETECTION_BUDGET: Duration = Duration::from_secs(5);
 
-/// The specification's repository.
-#[derive(Serialize)]
+/// A repository at the git host.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Repository")]
 pub(super) struct RepositoryView {
+    /// The git host's own number.
+    #[schemars(example = 7_318)]
     id: u64,
+    /// `<owner>/<repo>`.
+    #[schemars(example = &"studio/kitchen")]
     full_name: String,
+    /// Not everybody can see it.
     private: bool,
+    /// The branch when nobody names one.
+    #[schemars(example = &"main")]
     default_branch: String,
+    /// Whether the default branch holds a project file where one is looked for.
     /// False also while nobody knows: the answer waits a few seconds for what has to be looked up, and the next one knows.
     uproject_detected: bool,
 }
 
-/// The specification's branch.
-#[derive(Serialize)]
+/// A branch at the git host.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Branch")]
 pub(super) struct BranchView {
+    /// Without `refs/heads/`.
+    #[schemars(example = &"main")]
     name: String,
+    /// Its newest commit.
     commit: CommitView,
+    /// The one when nobody names one.
     is_default: bool,
 }
 
-#[derive(Serialize)]
+/// A commit at the git host.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Commit")]
 struct CommitView {
+    /// Its full hash.
+    #[schemars(example = &"4f6d1c2b9a8e7d6c5b4a39281706f5e4d3c2b1a0")]
     sha: String,
+    /// First line of its message.
+    #[schemars(example = &"Season the soup")]
     message: String,
+    /// Who wrote it.
+    #[schemars(example = &"Ada Cook")]
     author: String,
 }
 
-/// `{ items }`
-#[derive(Serialize)]
+/// Some branches; there is no further page, `q` finds the others.
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Branches {
+    /// The default branch first, if it is among them.
     items: Vec<BranchView>,
 }
 
@@ -133,13 +157,10 @@ pub(super) struct FindBranches {
 }
 
 impl FromQuery for FindBranches {
-    fn from_query(pairs: Pairs) -> Result<Self> {
-        let mut query = Query::new(pairs);
-        let repo_full_name = query.required("repoFullName", repository_name);
-        let q = query.checked("q", body::text(250));
-        query.finish()?;
-        let repo_full_name = repo_full_name.ok_or_else(|| ApiError::validation(Vec::new()))?;
-        Ok(FindBranches { repo_full_name, q })
+    fn read(query: &mut Query) -> Result<Option<Self>> {
+        let repo_full_name = query.required("repoFullName", repository_name());
+        let q = query.checked("q", body::text(250).about("Only branches whose name contains this, in any case."));
+        Ok(repo_full_name.map(|repo_full_name| FindBranches { repo_full_name, q }))
     }
 }
 
@@ -174,13 +195,10 @@ pub(super) struct FindUproject {
 }
 
 impl FromQuery for FindUproject {
-    fn from_query(pairs: Pairs) -> Result<Self> {
-        let mut query = Query::new(pairs);
-        let repo_full_name = query.required("repoFullName", repository_name);
-        let branch = query.checked("branch", branch);
-        query.finish()?;
-        let repo_full_name = repo_full_name.ok_or_else(|| ApiError::validation(Vec::new()))?;
-        Ok(FindUproject { repo_full_name, branch })
+    fn read(query: &mut Query) -> Result<Option<Self>> {
+        let repo_full_name = query.required("repoFullName", repository_name());
+        let branch = query.checked("branch", branch().about("Which branch; absent: the default branch."));
+        Ok(repo_full_name.map(|repo_full_name| FindUproject { repo_full_name, branch }))
     }
 }
 

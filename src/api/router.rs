@@ -19,6 +19,7 @@ use super::compress;
 use super::endpoint::{self, Body, Deprecation, Head, Produces, RawCall, Route};
 use super::error::{ApiError, Problem, Result};
 use super::link::Link;
+use super::openapi;
 use super::query::Pairs;
 use super::rate_limits::{self, Counted, RateLimiter, Standing};
 use super::refusals::Refusals;
@@ -209,7 +210,16 @@ impl Router {
             let recorded = row.is_recorded.then(|| origin.clone());
             tokio::spawn(audit::scope_if(recorded, work)).await.map_err(ApiError::internal)?
         };
-        outcome.unwrap_or_else(|_| Err(ApiError::internal("a handler panicked")))
+        let outcome = outcome.unwrap_or_else(|_| Err(ApiError::internal("a handler panicked")));
+        if let Err(error) = &outcome {
+            debug_assert!(
+                openapi::is_documented(row, error.problem),
+                "{} answered {}, which its row in api/routes.rs does not document: add it with `.refuses(&[..])`",
+                row.operation_id,
+                error.problem.code(),
+            );
+        }
+        outcome
     }
 
     /// The row, or `None` for OPTIONS, with the decoded path parameters.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::endpoint::{Call, Ok200};
@@ -10,26 +11,36 @@ use crate::builds::room::{Level, Room};
 use crate::model::{BuildSetting, Id, Project, Timestamp, Usage};
 use crate::store::{Read, StoreError};
 
-/// The whole answer.
-#[derive(Serialize)]
+/// How full the disk is, and what takes how much of it.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Storage")]
 pub(super) struct StorageView {
-    /// Null where the disk cannot be asked.
+    /// The disk that everything is on; null where it cannot be asked.
     disk: Option<DiskView>,
+    /// Of all projects.
     totals: Totals,
     /// Oldest first; a deleted one is there as long as something of it is.
     projects: Vec<ProjectUsage>,
 }
 
-#[derive(Serialize)]
+/// A disk.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Disk")]
 struct DiskView {
     /// `ok`, `low` or `full`; on a full one no builds are started.
+    #[schemars(extend("enum" = ["ok", "low", "full"]))]
     status: &'static str,
+    /// Its size.
     total_bytes: u64,
+    /// How much of it is free.
     free_bytes: u64,
+    /// With less free it is `low`.
     warn_bytes: u64,
+    /// With less free it is `full`.
     floor_bytes: u64,
+    /// How much of what is free is spoken for by builds that run.
     reserved_bytes: u64,
 }
 
@@ -50,11 +61,16 @@ impl DiskView {
     }
 }
 
-#[derive(Serialize, Default, Clone, Copy)]
+/// What is taken.
+#[derive(Serialize, JsonSchema, Default, Clone, Copy)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "StorageTotals")]
 struct Totals {
+    /// By workspaces, as measured after each build.
     workspace_bytes: u64,
+    /// By artifacts that are kept.
     artifact_bytes: u64,
+    /// By the logs of finished builds.
     log_bytes: u64,
     /// How many artifacts.
     artifacts: u64,
@@ -78,25 +94,33 @@ impl Totals {
     }
 }
 
-#[derive(Serialize)]
+/// What a project takes.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ProjectUsage {
+    /// Which.
     project_id: Id<Project>,
-    /// Null once it is deleted.
+    /// Its name; null once it is deleted.
+    #[schemars(example = &"Kitchen")]
     name: Option<String>,
     #[serde(flatten)]
     totals: Totals,
+    /// Oldest first; a deleted one is there as long as something of it is.
     build_settings: Vec<SettingUsage>,
 }
 
-#[derive(Serialize)]
+/// What a build setting takes.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct SettingUsage {
+    /// Which.
     build_setting_id: Id<BuildSetting>,
-    /// Null once it is deleted.
+    /// Its name; null once it is deleted.
+    #[schemars(example = &"Nightly")]
     name: Option<String>,
     #[serde(flatten)]
     totals: Totals,
+    /// When a build last worked in its workspace; null: it has none.
     workspace_used_at: Option<Timestamp>,
 }
 

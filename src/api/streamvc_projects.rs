@@ -1,12 +1,10 @@
 //! Linking a stream of the organization's version-control server (decisions 6).
 
-use serde_json::Value;
-
-use super::body::{self, BodyDigest, Fault, Fields, FromBody};
+use super::body::{self, Check, Fault, Fields, ReadFields};
 use super::build_setting_fields::stream_path;
-use super::endpoint::{Call, Created, Head};
+use super::endpoint::{Call, Created};
 use super::error::{ApiError, Problem, Result};
-use super::projects::{Detail, LONGEST_NAME, uproject_path};
+use super::projects::{Detail, project_name, uproject_path};
 use crate::model::organization::StreamvcConnection;
 use crate::model::project::SourceLink;
 use crate::model::validation::InvalidCode;
@@ -21,13 +19,12 @@ pub(super) struct AddStreamvc {
     uproject_path: String,
 }
 
-impl FromBody for AddStreamvc {
-    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, BodyDigest)> {
-        let (mut fields, digest) = Fields::from_body(body, head).await?;
-        let name = fields.required("name", body::name(LONGEST_NAME));
-        let depot = fields.required("depot", depot);
-        let stream_path = fields.required("streamPath", stream_path);
-        let uproject_path = fields.required("uprojectPath", uproject_path);
+impl ReadFields for AddStreamvc {
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let name = fields.required("name", project_name());
+        let depot = fields.required("depot", depot());
+        let stream_path = fields.required("streamPath", stream_path().about("The stream, `//depot/stream`.").example("//Games/main"));
+        let uproject_path = fields.required("uprojectPath", uproject_path().with("minLength", 1));
         if uproject_path.as_deref() == Some("") {
             fields.refuse("uprojectPath", InvalidCode::Required, "is required");
         }
@@ -36,15 +33,17 @@ impl FromBody for AddStreamvc {
         {
             fields.refuse("streamPath", InvalidCode::InvalidValue, "must lie in the depot");
         }
-        fields.finish()?;
-        let all = (|| Some(AddStreamvc { name: name?, depot: depot?, stream_path: stream_path?, uproject_path: uproject_path? }))();
-        Ok((all.ok_or_else(|| ApiError::validation(Vec::new()))?, digest))
+        Some(AddStreamvc { name: name?, depot: depot?, stream_path: stream_path?, uproject_path: uproject_path? })
     }
 }
 
 /// `depot` or `//depot`; kept as the latter.
-fn depot(value: Value) -> std::result::Result<String, Fault> {
-    let text = body::text(128)(value)?;
+fn depot() -> Check<'static, String> {
+    let check = body::text(128).and(checked_depot).about("The stream's depot, with or without `//` before it.").example("//Games");
+    check.with("pattern", "^(//)?(?!\\.{1,2}$)(?!.*\\.\\.\\.)[^-/\\\\#@%* \"][^/\\\\#@%* \"]*$")
+}
+
+fn checked_depot(text: String) -> std::result::Result<String, Fault> {
     let name = text.strip_prefix("//").unwrap_or(&text);
     let is_name = !name.is_empty()
         && !name.contains(['/', '\\', '#', '@', '%', '*', ' ', '"'])
@@ -65,7 +64,7 @@ fn connection(rows: &impl Read, id: Id<Organization>) -> Result<StreamvcConnecti
 }
 
 /// Links a stream.
-pub(super) async fn add(call: Call<(), (), AddStreamvc>) -> Result<Created> {
+pub(super) async fn add(call: Call<(), (), AddStreamvc>) -> Result<Created<Detail>> {
     if call.caller.is_limited() {
         return Err(ApiError::new(Problem::InsufficientScope, "A token that is limited to projects or settings adds none."));
     }
@@ -108,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_depot_has_one_form_and_holds_its_streams_only() {
-        let read = |text: &str| depot(Value::String(text.into())).ok();
+        let read = |text: &str| depot().check(text.into()).ok();
         assert_eq!([read("Games"), read("//Games")], [Some("//Games".to_owned()), Some("//Games".to_owned())]);
         for bad in ["", "//", "a/b", "//a/b", "a b", "a*", "...", "..", "-x", "a@1", "a#2", "a%b"] {
             assert_eq!(read(bad), None, "{bad}");

@@ -1,13 +1,15 @@
 //! API tokens.
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
-use super::body::{self, Change, Fault, Fields, FromBody};
+use super::body::{self, Check, Fault, Fields, ReadFields};
 use super::cursor::Cursors;
-use super::endpoint::{Call, Created, Head, NoContent, Ok200};
+use super::endpoint::{Call, Created, NoContent, Ok200};
 use super::error::{ApiError, Problem, Result};
-use super::query::{FromQuery, Pairs, Query};
+use super::openapi::shape::id_of;
+use super::query::{FromQuery, Query};
 use crate::model::page::Page;
 use crate::model::permission::{Role, Scope};
 use crate::model::{ApiToken, BuildSetting, Id, Project, Timestamp, User};
@@ -19,50 +21,61 @@ use crate::store::{Order, Read, StoreError, tables};
 /// Projects or settings that one token may be limited to.
 const LIMITED_TO: usize = 100;
 
-impl FromBody for NewToken {
-    async fn from_body(body: hyper::body::Incoming, head: &Head) -> Result<(Self, super::body::BodyDigest)> {
-        let (mut fields, digest) = Fields::from_body(body, head).await?;
-        let scope_names = Scope::ALL.map(Scope::as_str);
-        let scope =
-            |value: Value| body::one_of(&scope_names)(value).and_then(|text| text.parse().map_err(|()| Fault::invalid("is no scope")));
-        let name = fields.required("name", body::name(80));
-        let scopes = fields.required("scopes", body::list(Scope::ALL.len(), scope));
-        let project_ids = fields.change("projectIds", body::list(LIMITED_TO, id::<Project>)).value();
-        let build_setting_ids = fields.change("buildSettingIds", body::list(LIMITED_TO, id::<BuildSetting>)).value();
-        let expires_at = match fields.change("expiresAt", time) {
-            Change::Value(time) => Some(time),
-            Change::Absent | Change::Null => None,
-        };
+impl ReadFields for NewToken {
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let scope = body::one_of(Scope::ALL.map(Scope::as_str)).and(|text| text.parse().map_err(|()| Fault::invalid("is no scope")));
+        let name = fields.required("name", body::name(80).about("What people call the token.").example("nightly script"));
+        let scopes = body::list(Scope::ALL.len(), scope).about("What the token may be used for; your own role caps it.");
+        let scopes = fields.required("scopes", scopes.example(vec!["trigger"]));
+        let projects = body::list(LIMITED_TO, id::<Project>()).about("The only projects that it reaches; absent or null: all.");
+        let project_ids = fields.change("projectIds", projects).value();
+        let settings = body::list(LIMITED_TO, id::<BuildSetting>()).about("The only build settings that it reaches; absent or null: all.");
+        let build_setting_ids = fields.change("buildSettingIds", settings).value();
+        let expires_at = fields.change("expiresAt", time().about("When it ends, in the future; absent or null: never.")).value();
         fields.read_only(&["id", "createdAt", "lastUsedAt", "userId"]);
-        fields.finish()?;
-        let all = name.zip(scopes).map(|(name, scopes)| NewToken { name, scopes, project_ids, build_setting_ids, expires_at });
-        Ok((all.ok_or_else(|| ApiError::validation(Vec::new()))?, digest))
+        Some(NewToken { name: name?, scopes: scopes?, project_ids, build_setting_ids, expires_at })
     }
 }
 
-fn id<R>(value: Value) -> std::result::Result<Id<R>, Fault> {
-    let text = value.as_str().ok_or_else(|| Fault::wrong_type("an id"))?;
-    text.parse().map_err(|_| Fault::invalid("is no id"))
+fn id<R: 'static>() -> Check<'static, Id<R>> {
+    Check::new(id_of::<R>().into(), |value| {
+        let text = value.as_str().ok_or_else(|| Fault::wrong_type("an id"))?;
+        text.parse().map_err(|_| Fault::invalid("is no id"))
+    })
 }
 
-fn time(value: Value) -> std::result::Result<Timestamp, Fault> {
-    let text = value.as_str().ok_or_else(|| Fault::wrong_type("an ISO 8601 time"))?;
-    Timestamp::parse(text).ok_or_else(|| Fault::invalid("must be an ISO 8601 time with a zone"))
+/// A point in time, with a zone.
+pub(super) fn time() -> Check<'static, Timestamp> {
+    Check::new(json!({"type": "string", "format": "date-time", "examples": ["2027-11-20T00:00:00.000Z"]}), |value| {
+        let text = value.as_str().ok_or_else(|| Fault::wrong_type("an ISO 8601 time"))?;
+        Timestamp::parse(text).ok_or_else(|| Fault::invalid("must be an ISO 8601 time with a zone"))
+    })
 }
 
-#[derive(Serialize)]
+/// A token for scripts. Its secret is shown once, in the answer that makes it.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Token")]
 pub(super) struct TokenView {
+    /// Names it in paths, logs and `triggeredBy`; no secret.
     id: Id<ApiToken>,
+    /// Whose it is; it never reaches further than they do.
     user_id: Id<User>,
+    /// What people call it.
     name: String,
+    /// What it may be used for.
     scopes: Vec<Scope>,
+    /// The only projects that it reaches; null: all.
     project_ids: Option<Vec<Id<Project>>>,
+    /// The only build settings that it reaches; null: all.
     build_setting_ids: Option<Vec<Id<BuildSetting>>>,
+    /// When it was made.
     created_at: Timestamp,
+    /// When it ends; null: never.
     expires_at: Option<Timestamp>,
+    /// When it was last used, to a minute or so; null: never.
     last_used_at: Option<Timestamp>,
-    /// Only in the answer that makes it.
+    /// The secret, `ckh_` and 36 characters. Only in the answer that makes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
 }
@@ -92,11 +105,8 @@ pub(super) struct Paging {
 }
 
 impl FromQuery for Paging {
-    fn from_query(pairs: Pairs) -> Result<Self> {
-        let mut query = Query::new(pairs);
-        let paging = Paging { limit: query.limit()?, cursor: query.text("cursor") };
-        query.finish()?;
-        Ok(paging)
+    fn read(query: &mut Query) -> Result<Option<Self>> {
+        Ok(Some(Paging { limit: query.limit()?, cursor: query.cursor() }))
     }
 }
 
@@ -127,7 +137,7 @@ pub(super) async fn list(call: Call<(), Paging>) -> Result<Ok200<Page<TokenView>
 }
 
 /// Makes a token.
-pub(super) async fn create(call: Call<(), (), NewToken>) -> Result<Created> {
+pub(super) async fn create(call: Call<(), (), NewToken>) -> Result<Created<TokenView>> {
     call.caller.check_makes_tokens()?;
     let (token, secret) = call.app.people.new_token(&call.caller.reach(), call.body)?;
     let created = Created::new(&format!("/auth/tokens/{}", token.id), &TokenView::new(&token, Some(secret.reveal().clone())), None)?;
@@ -150,7 +160,7 @@ pub(super) async fn revoke(call: Call<Id<ApiToken>>) -> Result<NoContent> {
 }
 
 /// Gives a token a new secret; the old one ends at once.
-pub(super) async fn rotate(call: Call<Id<ApiToken>>) -> Result<Created> {
+pub(super) async fn rotate(call: Call<Id<ApiToken>>) -> Result<Created<TokenView>> {
     call.caller.check_makes_tokens()?;
     let secret = bearer::new(Kind::Token).map_err(ApiError::internal)?;
     let (people, reach, id, idempotency) = (call.app.people.clone(), call.caller.reach(), call.path, call.idempotency);

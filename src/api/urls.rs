@@ -4,9 +4,9 @@
 use std::net::IpAddr;
 
 use hyper::Uri;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::body::Fault;
+use super::check::{Check, Fault};
 
 const LONGEST: usize = 2048;
 
@@ -20,12 +20,15 @@ pub(super) struct Address {
 }
 
 /// https to anywhere; http to a private or loopback address only.
-pub(super) fn address(value: Value) -> Result<Address, Fault> {
-    let Value::String(text) = value else { return Err(Fault::wrong_type("a URL")) };
-    if text.len() > LONGEST {
-        return Err(Fault::too_long(LONGEST));
-    }
-    parse(text)
+pub(super) fn address() -> Check<'static, Address> {
+    let schema = json!({"type": "string", "format": "uri", "maxLength": LONGEST, "pattern": "^[hH][tT][tT][pP][sS]?://[!-~]+$"});
+    Check::new(schema, |value| {
+        let Value::String(text) = value else { return Err(Fault::wrong_type("a URL")) };
+        if text.len() > LONGEST {
+            return Err(Fault::too_long(LONGEST));
+        }
+        parse(text)
+    })
 }
 
 /// The origin of an address that was checked before.

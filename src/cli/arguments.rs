@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Key(KeyCommand),
     /// Say everything that is wrong with the configuration, without starting anything
     CheckConfig(CheckConfig),
+    /// Print the description of the API, OpenAPI 3.1 as JSON
+    Openapi,
     /// Say which version this is
     Version,
 }

@@ -10,6 +10,7 @@ mod drain;
 mod failure;
 mod key;
 mod logging;
+mod openapi;
 mod people;
 mod serve;
 mod style;
@@ -50,6 +51,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Audit(command) => audit::run(command),
         Command::Key(command) => key::run(command),
         Command::CheckConfig(arguments) => check_config::run(&arguments),
+        Command::Openapi => openapi::run(),
         Command::Version => {
             println!("cookhouse {}", env!("CARGO_PKG_VERSION"));
             Ok(())

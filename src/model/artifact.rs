@@ -1,11 +1,12 @@
 //! The packaged result of a build.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Timestamp;
 
 /// What is recorded of a build's tarball (decisions 8). The bytes lie with `artifacts` under the build's id.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
     /// Bytes of the tarball.

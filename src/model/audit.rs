@@ -1,6 +1,7 @@
 //! The audit log: who changed what, and who was refused (decisions 4). Entries form a chain: each holds the hash of the one
 //! before it, so that none can be changed or taken out without a trace.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -80,7 +81,7 @@ pub enum Actor {
 }
 
 /// What happened to one resource.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Touched {
     /// `project`, `buildSetting`, `build`, ...
@@ -94,7 +95,7 @@ pub struct Touched {
 }
 
 /// The kinds of touch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Touch {
     /// It is new.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::deploy::{DeployError, DeployStatus, Deployment};
@@ -90,7 +91,7 @@ pub struct Build {
 }
 
 /// Where a build stands (specification, states).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Accepted, waiting for an executor slot.
@@ -283,8 +284,23 @@ impl<'de> Deserialize<'de> for TriggeredBy {
     }
 }
 
+impl JsonSchema for TriggeredBy {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TriggeredBy".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "What started a build: `user:<userId>` from the dashboard, `api_token:<tokenId>` through the API, `push:<commit>`, or `cron`.",
+            "pattern": "^(user:[0-9a-z]{24}|api_token:[0-9a-z]{24}|push:.+|cron)$",
+            "examples": ["api_token:01k7f9zq4v6m2x8c3b5n0t7h"],
+        })
+    }
+}
+
 /// Why a build failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
     /// For programs.
@@ -296,7 +312,7 @@ pub struct Failure {
 }
 
 /// `failure.code` (decisions 8).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the decisions' own words")]
 pub enum FailureCode {
@@ -314,7 +330,7 @@ pub enum FailureCode {
 }
 
 /// The steps of a build, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepName {
     /// The source into the workspace.
@@ -330,7 +346,7 @@ pub enum StepName {
 }
 
 /// Where a step stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
     /// Begun.
@@ -342,7 +358,7 @@ pub enum StepStatus {
 }
 
 /// One step of one build.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// Which.
@@ -361,7 +377,7 @@ pub struct Step {
 pub const DIAGNOSTICS_KEPT: usize = 50;
 
 /// Errors and warnings that the engine's tools printed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnostics {
     /// How many errors.
@@ -373,7 +389,7 @@ pub struct Diagnostics {
 }
 
 /// One of them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnostic {
     /// `error` or `warning`.

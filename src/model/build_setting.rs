@@ -1,5 +1,6 @@
 //! A build setting: what gets built, and what starts it (decisions 7).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::secret::Sealed;
@@ -66,6 +67,9 @@ pub const BUILD_TYPES: [&str; 5] = ["Debug", "DebugGame", "Development", "Test",
 /// The engine's target types that can be packaged.
 pub const TARGET_TYPES: [&str; 4] = ["Game", "Client", "Server", "Editor"];
 
+/// What can start a build, as the API spells it.
+pub const TRIGGERS: [&str; 3] = ["manual", "push", "scheduled"];
+
 /// What starts a build. A schedule cannot exist on a manual setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -90,7 +94,7 @@ impl Trigger {
 }
 
 /// When a scheduled setting fires.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Schedule {
     /// Five fields, or `@hourly @daily @weekly @monthly @yearly`.
@@ -112,7 +116,7 @@ pub struct Schedule {
 }
 
 /// What a newer automatic build of the same setting and branch does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Supersede {
     /// Nothing.

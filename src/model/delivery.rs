@@ -1,5 +1,6 @@
 //! What a git host told us: the ledger of its deliveries, and how far each tracked branch was seen (decisions 14).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Build, BuildSetting, Id, Organization, Timestamp};
@@ -33,7 +34,7 @@ pub struct Delivery {
 }
 
 /// What came of a delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It started builds.

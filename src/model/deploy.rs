@@ -1,11 +1,12 @@
 //! The outcome of handing an artifact to a deploy target (decisions 11).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Build, Id, Organization, Timestamp, TriggeredBy};
 
 /// `autoDeployStatus`, and the status of one target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeployStatus {
     /// Wanted, not begun.
@@ -19,7 +20,7 @@ pub enum DeployStatus {
 }
 
 /// Why a deploy failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeployFailureCode {
     /// No connection to the receiver.
@@ -39,7 +40,7 @@ pub enum DeployFailureCode {
 }
 
 /// `autoDeployError`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeployError {
     /// For programs.
@@ -53,7 +54,7 @@ pub struct DeployError {
 }
 
 /// One target's outcome: an entry of `deployments` on the build.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Deployment {
     /// Name of the plugin.

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ulid::Ulid;
 
@@ -113,6 +114,22 @@ impl<'de, R> Deserialize<'de> for Id<R> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
+    }
+}
+impl<R> JsonSchema for Id<R> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Id".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "24 lower-case characters of Crockford's base32. Sorts by creation time, as text.",
+            "pattern": "^[0-9a-hjkmnp-tv-z]{24}$",
+            "minLength": ID_LENGTH,
+            "maxLength": ID_LENGTH,
+            "examples": ["01k7f9zq4v6m2x8c3b5n0t7h"],
+        })
     }
 }
 

@@ -1,11 +1,12 @@
 //! Lines of a build's log.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Timestamp;
 
 /// Where a line came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LogStream {
     /// The build command's standard output.
@@ -17,7 +18,7 @@ pub enum LogStream {
 }
 
 /// One line, as the API shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogLine {
     /// 1 for the first line of the build, without gaps.

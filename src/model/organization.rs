@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::build_setting::Supersede;
@@ -40,19 +41,31 @@ pub struct Organization {
 pub const PLAN: &str = "self-hosted";
 
 /// Defaults of an organization's build settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the fields are those of the build setting, under their own names")]
 pub struct DefaultProjectSettings {
+    /// An engine version or the label of an engine; `""`: no default.
+    #[schemars(example = &"5.4")]
     pub ue_version: String,
+    /// What to build for.
+    #[schemars(example = &"Win64")]
     pub platform: String,
+    /// The engine's build configuration.
+    #[schemars(example = &"Development")]
     pub build_type: String,
+    /// How long a build may run before it is ended.
+    #[schemars(example = 360)]
     pub timeout_minutes: u32,
-    /// `None`: what the configuration of the host says.
+    /// How long artifacts are kept, in days. `None`: what the configuration of the host says; clients are shown that.
+    #[schemars(with = "u32", example = 30)]
     pub artifact_retention_days: Option<u32>,
-    /// `None`: what the configuration of the host says.
+    /// How many of a setting's newest artifacts are kept however old they are. `None`: what the configuration of the host says;
+    /// clients are shown that.
+    #[schemars(with = "u32", example = 3)]
     pub keep_last_artifacts: Option<u32>,
+    /// Tell people when a build ends.
     pub notify_on_complete: bool,
+    /// What a newer automatic build of the same branch does to older ones.
     pub supersede: Supersede,
 }
 
@@ -106,7 +119,7 @@ pub struct Smtp {
 }
 
 /// How a connection to a mail server is protected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SmtpSecurity {
     /// Plain at first, then TLS or nothing.
@@ -185,7 +198,7 @@ impl WebhookSecrets {
 }
 
 /// Whether builds can reach the git host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GithostStatus {
     /// Credentials work.
@@ -197,7 +210,7 @@ pub enum GithostStatus {
 }
 
 /// One installation; token mode has exactly one, named after the token's account.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Installation {
     /// The path parameter of the proxy endpoints.

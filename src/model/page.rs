@@ -1,5 +1,6 @@
 //! One page of a list.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How many items a page has when the client does not say.
@@ -8,8 +9,9 @@ pub const DEFAULT_LIMIT: usize = 25;
 pub const MAXIMUM_LIMIT: usize = 100;
 
 /// The specification's list answer.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "{T}Page")]
 pub struct Page<T> {
     /// In the order of the list.
     pub items: Vec<T>,

@@ -1,5 +1,6 @@
 //! A project: a codebase and its settings (decisions 6).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::build::Status;
@@ -86,7 +87,7 @@ pub struct LastBuild {
 }
 
 /// What a `.uproject` file says (specification, git-hosting records).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UprojectInfo {
     /// Path in the codebase.
@@ -102,7 +103,7 @@ pub struct UprojectInfo {
 }
 
 /// One of its modules.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UprojectModule {
     /// Its name.
@@ -115,7 +116,7 @@ pub struct UprojectModule {
 }
 
 /// One of its plugins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UprojectPlugin {
     /// Its name.

@@ -1,10 +1,12 @@
 //! What is wrong with a field, as the error envelope's `details` say it (decisions 3).
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One failure of one field.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ErrorDetail")]
 pub struct Invalid {
     /// Path of the field, such as `schedule.cron`.
     pub field: String,
@@ -18,8 +20,9 @@ pub struct Invalid {
 }
 
 /// The kinds of failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ErrorDetailCode")]
 #[expect(missing_docs, reason = "the names are the decisions' own words")]
 pub enum InvalidCode {
     Required,

@@ -17,21 +17,21 @@ use crate::support::client::Reply;
 use crate::support::repositories::GOOD_TOKEN;
 use crate::support::server::{Person, TestServer};
 
-const SECRET: &str = "what the git host signs with";
+pub(super) const SECRET: &str = "what the git host signs with";
 
 fn commit(number: u32) -> String {
     format!("{:040x}", number + 1)
 }
 
 /// A push in the published shape, as far as anybody looks at it.
-fn push(reference: &str, before: &str, after: &str) -> Value {
+pub(super) fn push(reference: &str, before: &str, after: &str) -> Value {
     json!({"ref": reference, "before": before, "after": after, "created": false, "deleted": false, "forced": false, "base_ref": null,
         "compare": "https://git.example/compare", "commits": [], "head_commit": {"id": after, "message": "Salt the soup"},
         "repository": {"id": 1, "full_name": "studio/kitchen", "pushed_at": 1_600_000_000, "created_at": "2020-01-01T00:00:00Z"},
         "pusher": {"name": "ada"}, "sender": {"login": "ada"}})
 }
 
-fn signed(secret: &str, body: &[u8]) -> String {
+pub(super) fn signed(secret: &str, body: &[u8]) -> String {
     let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key").chain_update(body);
     mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -46,7 +46,7 @@ async fn send(server: &TestServer, id: &str, event: &str, body: &[u8], headers: 
     headers.iter().fold(ask, |ask, (name, value)| ask.header(name, value)).body(body).send().await
 }
 
-async fn settle(server: &TestServer) {
+pub(super) async fn settle(server: &TestServer) {
     server.app.builds.settle_deliveries(&CancellationToken::new()).await.expect("dealt with");
 }
 

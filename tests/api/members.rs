@@ -17,7 +17,7 @@ async fn invite(server: &TestServer, admin: &Person, body: Value) -> Value {
     server.post(admin, "/members", body).await.expect(201).json()
 }
 
-fn token_of(member: &Value) -> String {
+pub(super) fn token_of(member: &Value) -> String {
     let url = member["invitationUrl"].as_str().expect("an address");
     url.split_once("#token=").expect("a token behind the #").1.to_owned()
 }

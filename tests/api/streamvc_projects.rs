@@ -10,12 +10,12 @@ use crate::support::server::{Person, TestServer};
 
 const PATH: &str = "/projects/add-streamvc";
 
-fn stream() -> Value {
+pub(super) fn stream() -> Value {
     json!({"name": "Kitchen", "depot": "Games", "streamPath": "//Games/main", "uprojectPath": "Kitchen/Kitchen.uproject"})
 }
 
 /// As if the server had taken the credentials.
-async fn connect(server: &TestServer, admin: &Person) {
+pub(super) async fn connect(server: &TestServer, admin: &Person) {
     let (id, now) = (admin.user.organization_id, server.app.clock.now());
     let connection = StreamvcConnection {
         server_url: "ssl:vcs.studio.test:1666".into(),

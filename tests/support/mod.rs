@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod farm;
 pub(crate) mod front;
 pub(crate) mod repositories;
+pub(crate) mod schema;
 pub(crate) mod scripted;
 pub(crate) mod server;
 pub(crate) mod small_disk;

@@ -1,11 +1,13 @@
 //! What a stream says, as JSON: the same in both transports.
 
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::build::{Failure, Step};
 use crate::model::deploy::{DeployError, DeployStatus};
 use crate::model::event::What;
+use crate::model::log::LogLine;
 use crate::model::{Build, Event, Id, Organization, Project, Status, Timestamp};
 
 /// One thing that is said.
@@ -39,8 +41,40 @@ impl Message {
     }
 }
 
+/// What a stream says: `data` of server-sent events, and of the messages of a WebSocket. `type` tells which it is.
+#[derive(JsonSchema)]
+#[schemars(untagged, rename = "StreamMessage")]
+#[expect(dead_code, reason = "described, and made from its parts")]
+pub(super) enum Data {
+    /// First: where the stream begins.
+    Hello(Hello),
+    /// Something happened.
+    Entry(Entry<'static>),
+    /// Lines of the log.
+    Log(Log),
+    /// Something that should come here is not kept any more.
+    Gap(Gap),
+    /// Nothing more comes.
+    End(End),
+}
+
+/// Lines of a build's log, at most 64.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", rename = "LogMessage")]
+#[expect(dead_code, reason = "described; the lines are JSON already when they are sent, see `Message::log`")]
+pub(super) struct Log {
+    /// `log`.
+    #[schemars(rename = "type", extend("const" = "log"))]
+    kind: &'static str,
+    /// Which build's.
+    build_id: Id<Build>,
+    /// In order.
+    lines: Vec<LogLine>,
+}
+
 /// The first message of a stream: where it begins.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "HelloMessage")]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "type", rename = "hello")]
 pub(super) enum Hello {
     /// Of a build.
@@ -62,9 +96,11 @@ pub(super) enum Hello {
 }
 
 /// Something that should come here is not kept any more.
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, JsonSchema)]
+#[schemars(rename = "GapMessage")]
 #[serde(rename_all = "camelCase", tag = "type", rename = "gap")]
 pub(super) struct Gap {
+    /// Which build's; absent in a stream of all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) build_id: Option<Id<Build>>,
     /// Events behind the first number, up to the second.
@@ -76,40 +112,78 @@ pub(super) struct Gap {
 }
 
 /// What is missing: everything behind `after`, up to and with `to`.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Missing {
+    /// The last one before.
     pub(super) after: u64,
+    /// The last one that is missing.
     pub(super) to: u64,
 }
 
 /// Nothing more comes by itself: the build is over, and so is its deploy.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EndMessage")]
 #[serde(rename_all = "camelCase", tag = "type", rename = "end")]
 pub(super) struct End {
+    /// Which.
     pub(super) build_id: Id<Build>,
+    /// What it came to.
     pub(super) status: Option<Status>,
+    /// Lines its log has.
     pub(super) log_lines: u64,
 }
 
-#[derive(Serialize)]
+/// Something happened: to a build, or to a project.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EventMessage")]
 #[serde(rename_all = "camelCase")]
-struct Entry<'a> {
+pub(super) struct Entry<'a> {
     #[serde(flatten)]
     said: Said<'a>,
+    /// When.
     at: Timestamp,
+    /// Which project, or the build's.
     project_id: Id<Project>,
+    /// Which build; absent for what happens to projects.
     #[serde(skip_serializing_if = "Option::is_none")]
     build_id: Option<Id<Build>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "type")]
 enum Said<'a> {
-    Status { status: Status, failure: &'a Option<Failure>, superseded_by: Option<Id<Build>> },
-    Step { step: &'a Step },
-    Deploy { status: DeployStatus, error: &'a Option<DeployError> },
-    Artifact { deleted: bool },
-    Project { change: &'static str },
+    /// A build moved.
+    Status {
+        /// Where it stands now.
+        status: Status,
+        /// Why it failed.
+        failure: &'a Option<Failure>,
+        /// Which build took its place.
+        superseded_by: Option<Id<Build>>,
+    },
+    /// A step began or ended.
+    Step {
+        /// How it stands.
+        step: &'a Step,
+    },
+    /// The artifact was handed on, or not.
+    Deploy {
+        /// How that stands.
+        status: DeployStatus,
+        /// Why not.
+        error: &'a Option<DeployError>,
+    },
+    /// Of an artifact.
+    Artifact {
+        /// It is not there any more.
+        deleted: bool,
+    },
+    /// Of a project.
+    Project {
+        /// What happened to it.
+        #[schemars(extend("enum" = ["created", "deleted"]))]
+        change: &'static str,
+    },
 }
 
 /// `types=`: what an event may be called.

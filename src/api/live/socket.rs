@@ -17,6 +17,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::upgrade::Upgraded;
 use hyper::{Method, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use schemars::SchemaGenerator;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -28,9 +29,10 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 
 use super::super::auth::Caller;
-use super::super::endpoint::{self, Body, Call};
+use super::super::endpoint::{self, Call, Custom, CustomAnswer};
 use super::super::error::{ApiError, Problem, Result};
 use super::super::link::Link;
+use super::super::openapi::shape::Answered;
 use super::build::BuildStream;
 use super::message::TYPES;
 use super::organization::{Filter, OrganizationStream, types_named};
@@ -49,8 +51,17 @@ const MISTAKES: usize = 16;
 /// For the last words of a connection.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// The handshake's answer: what follows it is no HTTP.
+pub(in crate::api) struct Opened;
+
+impl CustomAnswer for Opened {
+    fn describe(_: &mut SchemaGenerator) -> Vec<Answered> {
+        vec![Answered::empty(StatusCode::SWITCHING_PROTOCOLS).with(&["Upgrade", "Sec-WebSocket-Accept"])]
+    }
+}
+
 /// Opens the connection.
-pub(in crate::api) async fn open(call: Call) -> Result<Response<Body>> {
+pub(in crate::api) async fn open(call: Call) -> Result<Custom<Opened>> {
     let accept = accept(&call.head.method, &call.head.headers).ok_or_else(upgrade_required)?;
     let upgrade = call.head.upgrade.clone().ok_or_else(upgrade_required)?;
     let place = call.app.live.place(call.caller.user().id).ok_or_else(too_many)?;
@@ -84,7 +95,7 @@ pub(in crate::api) async fn open(call: Call) -> Result<Response<Body>> {
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(header::SEC_WEBSOCKET_ACCEPT, HeaderValue::from_str(&accept).map_err(ApiError::internal)?);
-    Ok(response)
+    Ok(response.into())
 }
 
 fn upgrade_required() -> ApiError {

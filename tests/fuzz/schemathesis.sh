@@ -1,0 +1,70 @@
+#!/bin/sh
+# Fuzzes a real server with requests that schemathesis makes of the server's own description, wrong ones too: nothing may be
+# a 5xx, an undocumented code or header, or a body that does not fit its schema.
+#
+#   tests/fuzz/schemathesis.sh [CASES PER OPERATION, 40 unless told] [further words for `st run`]
+#
+# It downloads schemathesis from PyPI into target/fuzz once, and needs what `cookhouse demo` needs. The server has the
+# demo's data: a project, a build setting, a complete build with its artifact. Its git host is gone by then, so what asks
+# it is answered with 502, as documented.
+set -eu
+cd "$(dirname "$0")/../.."
+cases=${1:-40}
+[ $# -eq 0 ] || shift
+venv=${COOKHOUSE_FUZZ_VENV:-target/fuzz/venv}
+cookhouse=${COOKHOUSE_BINARY:-target/debug/cookhouse}
+
+if [ ! -x "$venv/bin/st" ]; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet 'schemathesis==4.32.5'
+fi
+[ -x "$cookhouse" ] || cargo build --locked --bin cookhouse
+
+place=$(mktemp -d)
+server=
+end() {
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    [ -z "$server" ] || wait "$server" 2>/dev/null || true
+    rm -rf "$place"
+}
+trap end EXIT
+trap 'exit 130' INT TERM
+
+echo "Making data: one build from source to download ..."
+"$cookhouse" demo --data "$place/demo" --exit >"$place/demo.log" 2>&1 || { cat "$place/demo.log"; exit 1; }
+data=$place/demo/service
+token() { "$cookhouse" token create --data "$data" --email chef@kitchen.example --name "$1" --scopes admin; }
+main=$(token "the fuzzer")
+spare=$(token "the fuzzer's own tokens")
+
+# Nobody is slowed down, builds of no engine end at once, and a full disk is not what is tried here.
+export COOKHOUSE_RATE_LIMITS__ENABLED=false COOKHOUSE_DISK__FLOOR_PERCENT=0 COOKHOUSE_DISK__FLOOR_BYTES='64 MiB'
+export COOKHOUSE_OUTBOUND__ALLOW_LOOPBACK=true COOKHOUSE_DISCOVER_ENGINES=false COOKHOUSE_METRICS__PUBLIC=true
+"$cookhouse" serve --data "$data" --listen 127.0.0.1:0 --log-level warn >"$place/server.log" 2>&1 &
+server=$!
+address=
+for _ in $(seq 100); do
+    address=$(sed -n 's/.*\(127\.0\.0\.1:[0-9][0-9]*\).*/\1/p' "$place/server.log" | head -n 1)
+    [ -z "$address" ] || break
+    kill -0 "$server" || { cat "$place/server.log"; exit 1; }
+    sleep 0.1
+done
+
+# One's own token must live to the end: what ends tokens is tried with another one.
+ends_tokens="--include-operation-id revokeToken --include-operation-id rotateToken --include-operation-id logOut"
+spares_tokens="--exclude-operation-id revokeToken --exclude-operation-id rotateToken --exclude-operation-id logOut"
+run() {
+    bearer=$1
+    shift
+    "$venv/bin/st" --config-file tests/fuzz/schemathesis.toml run "http://$address/openapi.json" --url "http://$address/v1" \
+        --header "Authorization: Bearer $bearer" --checks all --max-examples "$cases" --continue-on-failure "$@"
+}
+code=0
+# shellcheck disable=SC2086
+run "$main" $spares_tokens "$@" || code=$?
+# shellcheck disable=SC2086
+run "$spare" --phases examples,coverage,fuzzing $ends_tokens "$@" || code=$?
+if grep -i -E 'panicked|internal' "$place/server.log"; then
+    code=1
+fi
+exit "$code"
