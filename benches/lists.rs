@@ -2,7 +2,7 @@
 //! requests over real connections.
 //!
 //! `cargo bench --bench lists -- 1000 100000 1000000` (`--profile dev` where a release build is too dear). Builds are put
-//! as the service puts them, with all indexes, lanes, counts and event rows; only many of them share one flush.
+//! as the service puts them, with all indexes, counts and event rows; only many of them share one flush.
 
 #![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a program of its own, over the tests' helpers")]
 
@@ -28,7 +28,7 @@ use tokio::net::TcpStream;
 // Few enough that a setting has more than a page of builds at the smallest size, else sizes could not be compared.
 const PROJECTS: usize = 4;
 const SETTINGS_EACH: usize = 5;
-/// Short-lived branches, each with few builds: they make many lanes.
+/// Short-lived branches, each with few builds.
 const FEATURES: usize = 100;
 const BRANCHES: [&str; 4] = ["main", "develop", "release/5.4", "release/5.3"];
 const PLATFORMS: [&str; 4] = ["Win64", "Linux", "Android", "IOS"];

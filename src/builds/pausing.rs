@@ -7,7 +7,7 @@ use super::{Builds, turns};
 use crate::model::queue::QueuePause;
 use crate::model::{Build, Id, Organization, Status, TriggeredBy};
 use crate::store::key::Key;
-use crate::store::tables::BUILDS_BY_STATUS;
+use crate::store::tables::BUILDS_UNFINISHED;
 use crate::store::{Change, Read, StoreError};
 
 /// Builds that are counted at the most.
@@ -67,7 +67,7 @@ impl Builds {
 
     /// How an organization's queue stands.
     pub fn queue_state(&self, rows: &impl Read, organization: Id<Organization>) -> Result<QueueState, StoreError> {
-        let count = |status: Status| rows.count(organization, &BUILDS_BY_STATUS, &Key::of_text(status.as_str()), COUNTED);
+        let count = |status: Status| rows.count(organization, &BUILDS_UNFINISHED, &Key::of_text(status.as_str()), COUNTED);
         Ok(QueueState {
             pause: turns::pause_of(rows, organization)?,
             is_draining: self.is_draining(),

@@ -52,6 +52,12 @@ impl Key {
         self
     }
 
+    /// Goes on with the text that the rest of a row begins with.
+    pub(super) fn with_text_of(&self, rest: &[u8]) -> Option<Key> {
+        let end = rest.windows(2).position(|bytes| bytes == [0, 1])? + 2;
+        Some(Key([self.0.as_slice(), &rest[..end]].concat()))
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -82,6 +88,15 @@ mod tests {
                 assert_eq!(begins, one == other, "{one:?} {other:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_text_is_found_again_at_the_beginning_of_a_row() {
+        for text in ["", "ab", "a\0b", "\0", "\u{1}"] {
+            let row = Key::of_text(text).and_text("more").and_text("");
+            assert_eq!(Key::default().with_text_of(row.bytes()), Some(Key::of_text(text)), "{text:?}");
+        }
+        assert_eq!(Key::default().with_text_of(b"no end"), None);
     }
 
     #[test]

@@ -45,19 +45,10 @@ impl Range {
     }
 
     /// Only what comes behind `row` in `order`.
-    fn behind(self, row: Vec<u8>, order: Order) -> Range {
-        self.beginning(Bound::Excluded(row), order)
-    }
-
-    /// Only `row` and what comes behind it in `order`.
-    fn at_or_behind(self, row: Vec<u8>, order: Order) -> Range {
-        self.beginning(Bound::Included(row), order)
-    }
-
-    fn beginning(mut self, bound: Bound<Vec<u8>>, order: Order) -> Range {
+    fn behind(mut self, row: Vec<u8>, order: Order) -> Range {
         match order {
-            Order::OldestFirst => self.start = bound,
-            Order::NewestFirst => self.end = bound,
+            Order::OldestFirst => self.start = Bound::Excluded(row),
+            Order::NewestFirst => self.end = Bound::Excluded(row),
         }
         self
     }
@@ -70,7 +61,7 @@ impl Range {
 /// What visits a row: key and value; false ends the walk.
 pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError> + 'a;
 
-/// Raw rows, from whichever transaction. Implemented here only; use the words of [`Read`].
+/// Raw rows, from whichever transaction. Implemented here, and by tests that count; use the words of [`Read`].
 pub trait Rows {
     #[doc(hidden)]
     fn row(&self, name: &'static str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
@@ -247,37 +238,23 @@ pub trait Read: Rows + Sized {
         Ok(self.ids(index.name, &index.prefix(organization, key), after, order, 1)?.pop())
     }
 
-    /// How many records have this key in an organization's index, counted up to `most`.
-    fn count_up_to<R: Record>(
-        &self,
-        organization: Id<Organization>,
-        (index, key): (&Index<R>, &Key),
-        most: usize,
-    ) -> Result<usize, StoreError> {
-        let mut count = 0;
-        self.walk(index.name, &Range::of_prefix(&index.prefix(organization, key)), Order::OldestFirst, &mut |_, _| {
-            count += 1;
-            Ok(count < most)
-        })?;
-        Ok(count)
-    }
-
-    /// As [`Read::next_id`], `from` itself included.
-    fn id_at_or_behind<R: Record>(
-        &self,
-        organization: Id<Organization>,
-        (index, key): (&Index<R>, &Key),
-        from: Id<R>,
-        order: Order,
-    ) -> Result<Option<Id<R>>, StoreError> {
+    /// The keys that an organization's index has behind `key` with one further text, each once: it asks as often as there are
+    /// different ones.
+    fn keys_behind<R: Record>(&self, organization: Id<Organization>, index: &Index<R>, key: &Key) -> Result<Vec<Key>, StoreError> {
         let prefix = index.prefix(organization, key);
-        let range = Range::of_prefix(&prefix).at_or_behind([prefix, from.as_bytes().to_vec()].concat(), order);
-        let mut id = None;
-        self.walk(index.name, &range, order, &mut |key, _| {
-            id = Some(id_at_the_end(index.name, key)?);
-            Ok(false)
-        })?;
-        Ok(id)
+        let mut range = Range::of_prefix(&prefix);
+        let mut found = Vec::new();
+        loop {
+            let mut next = None;
+            self.walk(index.name, &range, Order::OldestFirst, &mut |row, _| {
+                next = key.with_text_of(row.get(prefix.len()..).unwrap_or_default());
+                Ok(false)
+            })?;
+            let Some(next) = next else { return Ok(found) };
+            let Some(end) = prefix_range(&index.prefix(organization, &next)).1 else { return Ok(found) };
+            range.start = Bound::Included(end);
+            found.push(next);
+        }
     }
 
     /// Visits an organization's records, oldest first: those with this key in an index, or all. False ends the walk.

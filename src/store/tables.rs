@@ -3,7 +3,7 @@
 use super::key::Key;
 use super::read::{Read, Rows};
 use super::record::{Index, Record, SealedValues};
-use super::{Change, Snapshot, StoreError, announce, census, deploy_ledger};
+use super::{Change, Snapshot, StoreError, announce, build_list, census, deploy_ledger};
 use crate::model::audit::Actor;
 use crate::model::build_setting::Trigger;
 use crate::model::delivery::{DeliveryBody, TrackedHead};
@@ -16,7 +16,7 @@ use crate::model::user::Session;
 use crate::model::webhook::delivery::{DeliveryStatus, WebhookDelivery};
 use crate::model::webhook::message::WebhookMessage;
 use crate::model::{
-    ApiToken, AuditEntry, Build, BuildSetting, Delivery, Event, Id, Lane, Organization, Project, ScheduleSlot, Status, TriggeredBy, Usage,
+    ApiToken, AuditEntry, Build, BuildSetting, Delivery, Event, Id, Organization, Project, ScheduleSlot, Status, TriggeredBy, Usage,
     User, Webhook,
 };
 
@@ -91,7 +91,6 @@ tables!(
     Project,
     BuildSetting,
     Build,
-    Lane,
     Event,
     ScheduleSlot,
     QueuePause,
@@ -137,14 +136,9 @@ record!(
     Some("build"),
     organization_id,
     [
-        BUILDS_BY_PROJECT,
-        BUILDS_BY_SETTING,
-        BUILDS_BY_STATUS,
-        BUILDS_BY_PLATFORM,
-        BUILDS_BY_TYPE,
-        BUILDS_BY_BRANCH,
-        BUILDS_BY_LANE,
-        BUILDS_BY_LANE_AND_STATUS,
+        BUILDS_BY_SCOPE,
+        BUILDS_BY_SCOPE_AND_WORDS,
+        BUILDS_UNFINISHED,
         BUILDS_PENDING,
         BUILDS_PENDING_BY_PROJECT,
         BUILDS_RUNNING,
@@ -153,10 +147,8 @@ record!(
         BUILDS_BY_PUSH,
         BUILDS_WITH_ARTIFACT_BY_SETTING
     ],
-    accompanied by lane_counts_and_announcements
+    accompanied by counts_and_announcements
 );
-
-record!(Lane, "lanes", None, organization_id, [LANES_BY_PROJECT, LANES_BY_SETTING, LANES_BY_PLATFORM, LANES_BY_BRANCH]);
 
 record!(QueuePause, "queue_pauses", Some("queue"), organization_id, []);
 record!(ProjectTurn, "project_turns", None, organization_id, []);
@@ -219,23 +211,13 @@ pub const SCHEDULE_SLOTS_BY_SETTING: Index<ScheduleSlot> =
     Index::new("schedule_slots_by_setting", |slot| Some(Key::of_id(slot.build_setting_id)));
 /// The oldest are forgotten first.
 pub const SCHEDULE_SLOTS_ALL: Index<ScheduleSlot> = Index::host("schedule_slots_all", |_| Some(Key::all()));
-/// The `projectId` filter.
-pub const BUILDS_BY_PROJECT: Index<Build> = Index::new("builds_by_project", |build| Some(Key::of_id(build.project_id)));
-/// The `buildSettingId` filter.
-pub const BUILDS_BY_SETTING: Index<Build> = Index::new("builds_by_setting", |build| Some(Key::of_id(build.build_setting_id)));
-/// The `status` filter.
-pub const BUILDS_BY_STATUS: Index<Build> = Index::new("builds_by_status", |build| Some(Key::of_text(build.status.as_str())));
-/// The `platform` filter.
-pub const BUILDS_BY_PLATFORM: Index<Build> = Index::new("builds_by_platform", |build| Some(Key::of_text(&build.platform)));
-/// The `buildType` filter.
-pub const BUILDS_BY_TYPE: Index<Build> = Index::new("builds_by_type", |build| Some(Key::of_text(&build.build_type)));
-/// The `branch` filter.
-pub const BUILDS_BY_BRANCH: Index<Build> = Index::new("builds_by_branch", |build| Some(Key::of_text(&build.branch)));
-/// Several filters at once: a page is merged from the lanes that match.
-pub const BUILDS_BY_LANE: Index<Build> = Index::new("builds_by_lane", |build| Some(Key::of_id(Lane::id_of(build))));
-/// The same with the `status` filter among them.
-pub const BUILDS_BY_LANE_AND_STATUS: Index<Build> =
-    Index::new("builds_by_lane_and_status", |build| Some(Key::of_id(Lane::id_of(build)).and_text(build.status.as_str())));
+/// The filters `projectId`, `buildSettingId` and `branch`, and all of them together.
+pub const BUILDS_BY_SCOPE: Index<Build> = Index::many("builds_by_scope", build_list::scopes);
+/// The same, or none of them, with the filters `platform`, `buildType` and `status`.
+pub const BUILDS_BY_SCOPE_AND_WORDS: Index<Build> = Index::many("builds_by_scope_and_words", build_list::scopes_and_words);
+/// How many builds of an organization wait, and how many run.
+pub const BUILDS_UNFINISHED: Index<Build> =
+    Index::new("builds_unfinished", |build| build.status.is_unfinished().then(|| Key::of_text(build.status.as_str())));
 /// What was announced of a build.
 pub const EVENTS_BY_BUILD: Index<Event> = Index::new("events_by_build", |event| event.build_id.map(Key::of_id));
 /// The host's one chain, in its order.
@@ -252,14 +234,6 @@ pub const AUDIT_BY_OPERATION: Index<AuditEntry> = Index::new("audit_by_operation
 /// The `resourceId` filter.
 pub const AUDIT_BY_RESOURCE: Index<AuditEntry> =
     Index::many("audit_by_resource", |entry| entry.resources.iter().map(|resource| Key::of_text(&resource.id)).collect());
-/// Lanes of a project.
-pub const LANES_BY_PROJECT: Index<Lane> = Index::new("lanes_by_project", |lane| Some(Key::of_id(lane.project_id)));
-/// Lanes of a setting.
-pub const LANES_BY_SETTING: Index<Lane> = Index::new("lanes_by_setting", |lane| Some(Key::of_id(lane.build_setting_id)));
-/// Lanes for a platform.
-pub const LANES_BY_PLATFORM: Index<Lane> = Index::new("lanes_by_platform", |lane| Some(Key::of_text(&lane.platform)));
-/// Lanes of a branch.
-pub const LANES_BY_BRANCH: Index<Lane> = Index::new("lanes_by_branch", |lane| Some(Key::of_text(&lane.branch)));
 /// The queue: pending builds of the whole host, oldest first.
 pub const BUILDS_PENDING: Index<Build> = Index::host("builds_pending", |build| (build.status == Status::Pending).then(Key::all));
 /// The same, each project's behind one another: projects take turns.
@@ -319,12 +293,7 @@ pub fn project_source_prefix(kind: &str, repo_link: &str) -> Key {
     Key::of_text(kind).and_text(&repo_link.to_lowercase())
 }
 
-fn lane_counts_and_announcements(change: &Change, old: Option<&Build>, new: Option<&Build>) -> Result<(), StoreError> {
-    if let (None, Some(build)) = (old, new)
-        && change.get::<Lane>(build.organization_id, Lane::id_of(build))?.is_none()
-    {
-        change.put(&Lane::of(build))?;
-    }
+fn counts_and_announcements(change: &Change, old: Option<&Build>, new: Option<&Build>) -> Result<(), StoreError> {
     census::build(change, old, new)?;
     if let Some(build) = new.or(old).filter(|_| Usage::differs(old, new)) {
         let (organization, project, setting) = (build.organization_id, build.project_id, build.build_setting_id);
