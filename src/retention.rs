@@ -24,7 +24,7 @@ use crate::model::{Build, Id, Organization, Timestamp};
 use crate::people::People;
 use crate::store::key::Key;
 use crate::store::tables::{BUILDS_WITH_ARTIFACT, ORGANIZATIONS_ALL, REMEMBERED_ANSWERS_ALL};
-use crate::store::{Change, Read, Store, StoreError, event_log, webhook_queue};
+use crate::store::{Change, Read, Store, StoreError, audit, event_log, webhook_queue};
 
 /// Between two looks at everything.
 const EVERY: Duration = Duration::from_secs(60 * 60);
@@ -50,6 +50,8 @@ pub struct Settings {
     pub event_days: u32,
     /// The ledgers of webhooks, inbound and outbound, in days.
     pub delivery_days: u32,
+    /// Entries of the audit log, in days.
+    pub audit_days: u32,
 }
 
 /// What it works on.
@@ -89,7 +91,7 @@ pub struct Removed {
     pub artifacts: usize,
     /// Logs.
     pub logs: usize,
-    /// Remembered answers, sessions, events and entries of ledgers.
+    /// Remembered answers, sessions, events and entries of ledgers, the audit log among them.
     pub records: usize,
 }
 
@@ -152,7 +154,8 @@ impl Retention {
     pub async fn pass(&self, with_logs: bool) -> Result<Removed, RetentionError> {
         let artifacts = self.artifacts().await?;
         self.parts.artifacts.empty_quarantine().await?;
-        let records = self.answers().await? + self.sessions().await? + self.events().await? + self.deliveries().await?;
+        let short_lived = self.answers().await? + self.sessions().await? + self.events().await?;
+        let records = short_lived + self.deliveries().await? + self.audit_entries().await?;
         let logs = if with_logs { self.logs().await? } else { 0 };
         Ok(Removed { artifacts, logs, records })
     }
@@ -261,6 +264,17 @@ impl Retention {
         let mut removed = 0;
         loop {
             match self.parts.store.write(move |change| webhook_queue::prune(change, until, AT_ONCE)).await? {
+                0 => return Ok(removed),
+                some => removed += some,
+            }
+        }
+    }
+
+    async fn audit_entries(&self) -> Result<usize, StoreError> {
+        let until = self.parts.clock.now().minus(days(self.settings.audit_days));
+        let mut removed = 0;
+        loop {
+            match self.parts.store.write(move |change| audit::prune(change, until, AT_ONCE)).await? {
                 0 => return Ok(removed),
                 some => removed += some,
             }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use cookhouse::model::audit::Actor;
 use cookhouse::model::deploy::DeployStatus;
 use cookhouse::model::idempotency::RememberedAnswer;
 use cookhouse::model::secret::Sealed;
 use cookhouse::model::user::Session;
-use cookhouse::model::{Artifact, Build, BuildSetting, Event, Id, Project, Status, Timestamp};
+use cookhouse::model::{Artifact, AuditEntry, Build, BuildSetting, Event, Id, Project, Status, Timestamp};
 use cookhouse::retention::{Parts, Removed, Retention, Settings};
 use cookhouse::store::{Read, Record, StoreError};
 use serde_json::{Value, json};
@@ -41,7 +42,7 @@ impl House {
             people: app.people.clone(),
             builds: app.builds.clone(),
         };
-        let retention = Retention::new(Settings { log_days: 180, event_days: 30, delivery_days: 30 }, parts);
+        let retention = Retention::new(Settings { log_days: 180, event_days: 30, delivery_days: 30, audit_days: 365 }, parts);
         let house = House { admin, setting: records.setting, retention, server };
         house.put(&records.project).await;
         house.put(&house.setting).await;
@@ -281,9 +282,29 @@ async fn records_that_interest_nobody_any_more_go() {
         let what = cookhouse::model::event::What::ProjectCreated;
         house.put(&Event { id, organization_id, at: house.days_ago(days), project_id, build_id: None, what }).await;
     }
+    for (sequence, days) in [(1, 366), (2, 364)] {
+        house
+            .put(&AuditEntry {
+                id: clock.new_id(),
+                organization_id,
+                sequence,
+                at: house.days_ago(days),
+                actor: Actor::Host,
+                address: None,
+                operation_id: "test".into(),
+                request_id: String::new(),
+                refused: None,
+                resources: Vec::new(),
+                resources_omitted: 0,
+                refusals_omitted: 0,
+                previous_hash: String::new(),
+                hash: String::new(),
+            })
+            .await;
+    }
     let counts = || {
         house.server.read(|snapshot| {
-            let mut counts = [0; 3];
+            let mut counts = [0; 4];
             snapshot.every::<RememberedAnswer>(|_| {
                 counts[0] += 1;
                 Ok(true)
@@ -296,10 +317,14 @@ async fn records_that_interest_nobody_any_more_go() {
                 counts[2] += 1;
                 Ok(true)
             })?;
+            snapshot.every::<AuditEntry>(|_| {
+                counts[3] += 1;
+                Ok(true)
+            })?;
             Ok(counts)
         })
     };
     let before = counts();
-    assert_eq!(house.retention.pass(false).await.expect("a pass").records, 4);
-    assert_eq!(counts(), [before[0] - 1, before[1] - 2, before[2] - 1]);
+    assert_eq!(house.retention.pass(false).await.expect("a pass").records, 5);
+    assert_eq!(counts(), [before[0] - 1, before[1] - 2, before[2] - 1, before[3] - 1]);
 }

@@ -121,8 +121,12 @@ pub(super) fn app(config: &Config, deploy_plugins: Vec<String>) -> app::Settings
 
 pub(super) fn retention(config: &Config) -> retention::Settings {
     let config = &config.retention;
-    let (log_days, event_days, delivery_days) = (number(config.log_days), number(config.event_days), number(config.delivery_days));
-    retention::Settings { log_days, event_days, delivery_days }
+    retention::Settings {
+        log_days: number(config.log_days),
+        event_days: number(config.event_days),
+        delivery_days: number(config.delivery_days),
+        audit_days: number(config.audit_days),
+    }
 }
 
 /// The table of keys bounds it.

@@ -267,6 +267,13 @@ pub static KEYS: &[Key] = &[
         Rule::Number { range: 4..=3_650, set: |c, v| c.retention.delivery_days = v },
     ),
     key(
+        "retention.audit_days",
+        "365",
+        "",
+        "How long entries of the audit log are kept.",
+        Rule::Number { range: 1..=36_500, set: |c, v| c.retention.audit_days = v },
+    ),
+    key(
         "disk.warn_percent",
         "15",
         "",

@@ -135,6 +135,7 @@ pub struct Retention {
     pub log_days: u64,
     pub event_days: u64,
     pub delivery_days: u64,
+    pub audit_days: u64,
 }
 
 /// `[plugins]`

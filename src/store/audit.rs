@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,10 +15,6 @@ use crate::clock::Clock;
 use crate::model::audit::{Actor, Touch, Touched, Verdict};
 use crate::model::{AuditEntry, Id, Organization, Timestamp, User};
 
-/// How long entries are kept.
-pub const KEPT: Duration = Duration::from_secs(365 * 24 * 3600);
-/// How many outdated entries one new entry sweeps away: more than one, so that the log shrinks.
-const SWEPT: usize = 3;
 /// Resources that one entry lists.
 const LISTED: usize = 100;
 /// Fields that one resource lists.
@@ -241,18 +236,20 @@ fn append(change: &Change, origin: &Origin, what: What) -> Result<(), StoreError
     };
     entry.hash = entry.digest();
     change.put(&entry)?;
-    change.set_meta(HEAD, &Point { sequence: entry.sequence, hash: entry.hash }.bytes())?;
-    forget_outdated(change, now)
+    change.set_meta(HEAD, &Point { sequence: entry.sequence, hash: entry.hash }.bytes())
 }
 
-/// The last one forgotten becomes the checkpoint that the chain begins at.
-fn forget_outdated(change: &Change, now: Timestamp) -> Result<(), StoreError> {
-    let oldest: Vec<AuditEntry> = change.find_on_host(&tables::AUDIT_CHAIN, &Key::all(), SWEPT)?;
-    for entry in oldest.into_iter().take_while(|entry| entry.at.plus(KEPT) <= now) {
+/// Removes up to `most` of the oldest entries that are no younger than `until`; how many there were. The last one removed
+/// becomes the checkpoint that the chain begins at.
+pub fn prune(change: &Change, until: Timestamp, most: usize) -> Result<usize, StoreError> {
+    let oldest: Vec<AuditEntry> = change.find_on_host(&tables::AUDIT_CHAIN, &Key::all(), most)?;
+    let mut removed = 0;
+    for entry in oldest.into_iter().take_while(|entry| entry.at <= until) {
         change.remove(entry.organization_id, entry.id)?;
         change.set_meta(CHECKPOINT, &Point { sequence: entry.sequence, hash: entry.hash }.bytes())?;
+        removed += 1;
     }
-    Ok(())
+    Ok(removed)
 }
 
 /// Walks the whole chain and says whether it holds.
@@ -358,11 +355,12 @@ mod tests {
         // Outside of a scope nothing is recorded.
         store.write(move |change| change.remove(session.organization_id, session.id)).await.unwrap();
         assert_eq!(verify(&store).unwrap().entries, 5);
-        let later = clock.now().plus(KEPT);
-        store.write(move |change| forget_outdated(change, later)).await.unwrap();
+        let (earlier, now) = (clock.now().minus(std::time::Duration::from_mins(1)), clock.now());
+        assert_eq!(store.write(move |change| prune(change, earlier, 3)).await.unwrap(), 0);
+        assert_eq!(store.write(move |change| prune(change, now, 3)).await.unwrap(), 3);
         let verdict = verify(&store).unwrap();
         assert_eq!((verdict.entries, verdict.first, verdict.last, verdict.broken), (2, 4, 5, None));
-        store.write(move |change| forget_outdated(change, later)).await.unwrap();
+        assert_eq!(store.write(move |change| prune(change, now, 3)).await.unwrap(), 2);
         let verdict = verify(&store).unwrap();
         assert_eq!((verdict.entries, verdict.first, verdict.last, verdict.broken), (0, 6, 5, None));
         store.write(move |change| change.set_meta(CHECKPOINT, &Point { sequence: 4, hash: String::new() }.bytes())).await.unwrap();
