@@ -395,3 +395,33 @@ proptest! {
         });
     }
 }
+
+#[tokio::test]
+async fn progress_is_told_seldom_and_never_stops_short_of_its_end() {
+    let shelf = Shelf::new();
+    let writer = shelf.writer().await;
+    for done in 0..=500 {
+        writer.progress("sync", done, Some(1000));
+    }
+    // The next phase tells what the one before came to.
+    for done in 0..=100 {
+        writer.progress("package", done, Some(100));
+    }
+    writer.progress("package", 100, Some(100));
+    writer.system("Packaged");
+    writer.progress("deploy", 1, None);
+    writer.progress("deploy", 2, None);
+    shelf.close(writer).await;
+    let lines = shelf.reader().await.tail(100).await.unwrap();
+    let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    let expected = [
+        "sync: 0 % (0 of 1000)",
+        "sync: 50 % (500 of 1000)",
+        "package: 0 % (0 of 100)",
+        "package: 100 % (100 of 100)",
+        "Packaged",
+        "deploy: 1",
+        "deploy: 2",
+    ];
+    assert_eq!(texts, expected);
+}

@@ -35,7 +35,30 @@ struct Intake {
     masker: Masker,
     stdout: Lines,
     stderr: Lines,
-    progress: Option<(String, Timestamp)>,
+    progress: Option<Progress>,
+}
+
+/// How far a phase is, as far as it was told.
+struct Progress {
+    phase: String,
+    told_at: Timestamp,
+    /// The newest that was not told yet.
+    untold: Option<(u64, Option<u64>)>,
+    is_complete: bool,
+}
+
+impl Progress {
+    /// The line of what was not told, once.
+    fn take_untold(&mut self) -> Option<String> {
+        let (done, total) = self.untold.take()?;
+        Some(match total {
+            Some(total) if total > 0 => {
+                let percent = u128::from(done.min(total)) * 100 / u128::from(total);
+                format!("{}: {percent} % ({done} of {total})", self.phase)
+            }
+            _ => format!("{}: {done}", self.phase),
+        })
+    }
 }
 
 impl Drop for Inner {
@@ -52,7 +75,10 @@ impl Inner {
 
     fn end_lines(&self) {
         let mut intake = self.intake();
-        let Intake { masker, stdout, stderr, .. } = &mut *intake;
+        let Intake { masker, stdout, stderr, progress } = &mut *intake;
+        if let Some(untold) = progress.as_mut().and_then(Progress::take_untold) {
+            self.put(LogStream::System, untold);
+        }
         stdout.finish(masker, &mut |text| self.put(LogStream::Stdout, text));
         stderr.finish(masker, &mut |text| self.put(LogStream::Stderr, text));
     }
@@ -112,7 +138,13 @@ impl LogWriter {
 
 impl LogSink for LogWriter {
     fn line(&self, stream: LogStream, text: &str) {
-        let intake = self.inner.intake();
+        let mut intake = self.inner.intake();
+        // The service goes on to the next thing: how far it came with the last is told before that.
+        if stream == LogStream::System
+            && let Some(untold) = intake.progress.as_mut().and_then(Progress::take_untold)
+        {
+            self.inner.put(LogStream::System, untold);
+        }
         whole(text.as_bytes(), &intake.masker, &mut |text| self.inner.put(stream, text));
     }
 
@@ -122,23 +154,25 @@ impl LogSink for LogWriter {
 
     fn progress(&self, phase: &str, done: u64, total: Option<u64>) {
         let now = self.inner.clock.now();
-        {
-            let mut intake = self.inner.intake();
-            let is_due = match &intake.progress {
-                Some((last, at)) => last != phase || now.since(*at) >= PROGRESS.as_millis() as u64,
-                None => true,
-            };
-            if !is_due {
-                return;
+        let mut intake = self.inner.intake();
+        if intake.progress.as_ref().is_none_or(|progress| progress.phase != phase) {
+            let new = Progress { phase: phase.to_owned(), told_at: Timestamp(0), untold: None, is_complete: false };
+            // What the phase before came to is told before this one begins.
+            if let Some(untold) = intake.progress.replace(new).and_then(|mut before| before.take_untold()) {
+                self.inner.put(LogStream::System, untold);
             }
-            intake.progress = Some((phase.to_owned(), now));
         }
-        match total {
-            Some(total) if total > 0 => {
-                let percent = u128::from(done.min(total)) * 100 / u128::from(total);
-                self.system(&format!("{phase}: {percent} % ({done} of {total})"));
-            }
-            _ => self.system(&format!("{phase}: {done}")),
+        let Some(progress) = &mut intake.progress else { return };
+        if progress.is_complete && total == Some(done) {
+            return;
+        }
+        progress.is_complete = total == Some(done);
+        progress.untold = Some((done, total));
+        if (progress.is_complete || now.since(progress.told_at) >= PROGRESS.as_millis() as u64)
+            && let Some(line) = progress.take_untold()
+        {
+            progress.told_at = now;
+            self.inner.put(LogStream::System, line);
         }
     }
 }
