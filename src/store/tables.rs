@@ -315,12 +315,14 @@ pub fn put_usage(change: &Change, usage: &Usage) -> Result<(), StoreError> {
 }
 
 fn check_record<R: Record>(snapshot: &Snapshot, complaints: &mut Vec<String>) -> Result<(), StoreError> {
-    for index in R::INDEXES {
-        let mut expected = std::collections::BTreeSet::new();
-        snapshot.every::<R>(|record| {
-            expected.extend(index.rows(&record));
-            Ok(true)
-        })?;
+    let mut expected = vec![std::collections::BTreeSet::new(); R::INDEXES.len()];
+    snapshot.every::<R>(|record| {
+        for (rows, index) in expected.iter_mut().zip(R::INDEXES) {
+            rows.extend(index.rows(&record));
+        }
+        Ok(true)
+    })?;
+    for (expected, index) in expected.into_iter().zip(R::INDEXES) {
         let mut found = std::collections::BTreeSet::new();
         snapshot.walk(index.name, &super::read::everything(), super::Order::OldestFirst, &mut |key, _| {
             found.insert(key.to_vec());
