@@ -4,7 +4,7 @@
 //! makes the record, the build and the next time, so nothing fires twice and nothing is lost, wherever the service ends.
 //!
 //! ```text
-//! run      sleeps until the first due time, or a few seconds, whichever is less: a wake-up is a hint
+//! run      looks at every tick (`ticking`), and after a few seconds without one: a tick is a hint
 //!  ├─ replan   at a start and when the clock went back: plans what lies too far ahead anew
 //!  └─ tick     reads the index of due settings, asks for the newest revision of each,
 //!      └─ fire     one write: records, build, next time
@@ -15,6 +15,7 @@
 
 pub mod due;
 mod fire;
+mod ticking;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 pub use fire::fire;
+use ticking::Ticking;
 
 use crate::builds::Builds;
 use crate::clock::Clock;
@@ -33,8 +35,6 @@ use crate::store::key::Key;
 use crate::store::tables::{BUILD_SETTINGS_DUE, SCHEDULE_SLOTS_ALL};
 use crate::store::{Change, Read, Store, StoreError};
 
-/// The longest sleep: a schedule that was made meanwhile may be due before all others, and the clock may be set.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How far the clock may step back without a second look at what is planned.
 const STEADY: Duration = Duration::from_secs(1);
 /// Settings that are looked at together.
@@ -66,6 +66,7 @@ impl Schedules {
 
     /// Fires what is due until `stop`. What is in the middle then is either on disk or still due at the next start.
     pub async fn run(&self, stop: CancellationToken) {
+        let mut ticking = Ticking::start().await;
         let mut last = None;
         let mut swept = (Instant::now(), self.clock.now());
         while !stop.is_cancelled() {
@@ -91,19 +92,12 @@ impl Schedules {
                 }
                 swept = (Instant::now(), now);
             }
-            let sleep = self.until_next(now).min(LOOK_AGAIN);
             tokio::select! {
-                () = tokio::time::sleep(sleep) => {}
+                () = ticking.next() => {}
                 () = stop.cancelled() => {}
             }
         }
-    }
-
-    fn until_next(&self, now: Timestamp) -> Duration {
-        let next = self.store.read(|snapshot| snapshot.find_on_host(&BUILD_SETTINGS_DUE, &Key::all(), 1));
-        let next = next.ok().and_then(|first: Vec<BuildSetting>| next_run(first.first()?));
-        // What is due already could not be fired just now.
-        next.map(|next| next.since(now)).filter(|milliseconds| *milliseconds > 0).map_or(LOOK_AGAIN, Duration::from_millis)
+        ticking.stop().await;
     }
 
     /// Fires everything that is due at `now`.
