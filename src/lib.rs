@@ -21,7 +21,8 @@
 //! A module imports from floors below it, never upward; on its own floor only `plugins → outbound` and
 //! `schedules → builds`.
 //! One module names each outside thing: `store` redb, `plugins` wasmtime, `api` hyper (the demo's own
-//! little servers aside), `outbound` reqwest, `platform` what differs between operating systems.
+//! little servers aside), `outbound` reqwest, `schedules` tokio-cron-scheduler, `platform` landlock and what differs
+//! between operating systems.
 //! `tests/tidy.rs` holds all of this.
 //!
 //! # Invariants

@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::model::deploy::DeployFailureCode;
 use crate::model::log::LogStream;
 use crate::model::{Id, Organization, Secret};
+use crate::platform::accounts::Account;
+use crate::platform::confinement::Confinement;
 use crate::platform::process::{ExitStatus, ProcessIdentity};
 use crate::platform::running::OutputLine;
 
@@ -337,4 +339,8 @@ pub struct BuildCommand {
     pub directory: PathBuf,
     /// See [`CallContext::process_marker`].
     pub marker: String,
+    /// What it may reach of the machine's files; `None`: whatever its account may.
+    pub confinement: Option<Confinement>,
+    /// Whom it runs as; `None`: the service's own user.
+    pub account: Option<Account>,
 }

@@ -29,6 +29,19 @@ pub(super) struct QueueView {
     running_builds: usize,
     /// How many of them wait.
     pending_builds: usize,
+    isolation: IsolationView,
+}
+
+/// What keeps builds from the rest of the host.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct IsolationView {
+    /// The version of Linux's Landlock that holds builds to their workspace and engine; null where nothing does.
+    landlock: Option<u32>,
+    /// The user that builds run as; null: the service's own.
+    user: Option<String>,
+    /// Why it is less than could be.
+    remark: Option<String>,
 }
 
 impl QueueView {
@@ -42,6 +55,14 @@ impl QueueView {
             slots: state.slots,
             running_builds: state.running,
             pending_builds: state.pending,
+            isolation: {
+                let isolation = app.builds.isolation();
+                IsolationView {
+                    landlock: isolation.landlock,
+                    user: isolation.account.as_ref().map(|account| account.name.clone()),
+                    remark: isolation.remark.clone(),
+                }
+            },
         }))
     }
 }

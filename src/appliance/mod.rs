@@ -24,6 +24,7 @@ use crate::app::{App, KeysInFlight};
 use crate::artifacts::Artifacts;
 use crate::artifacts::signed_url::LinkSigner;
 use crate::builds::executor::LocalExecutor;
+use crate::builds::isolation::Isolation;
 use crate::builds::logs::Logs;
 use crate::builds::{Builds, Recovered};
 use crate::clock::Clock;
@@ -81,6 +82,13 @@ impl Appliance {
     /// The same, with these seams in place of the plugins.
     pub async fn start_with(config: &Config, seams: Option<Seams>) -> Result<Appliance, StartError> {
         prepare_directory(&config.data_dir)?;
+        let isolation = Isolation::establish(parts::isolation(config)).map_err(StartError::Isolation)?;
+        isolation.admit(&config.data_dir).map_err(|error| StartError::Isolation(error.to_string()))?;
+        match (&isolation.remark, &isolation.account) {
+            (Some(remark), _) => tracing::warn!("{remark}"),
+            (None, Some(account)) => tracing::info!(user = %account.name, "builds are held to their workspaces, and run as another user"),
+            (None, None) => tracing::info!("builds are held to their workspaces"),
+        }
         let lock = lock(&config.data_dir)?;
         let store = Store::open(&parts::store(config))?;
         let vault = Arc::new(keys::open(&parts::vault(config), &store).await?);
@@ -92,7 +100,7 @@ impl Appliance {
         let artifacts = Artifacts::open(&parts::artifacts(config))?;
         let logs = Logs::open(parts::logs(config), clock.clone()).map_err(StartError::Logs)?;
         let builds = Builds::new(
-            parts::builds(config),
+            parts::builds(config, isolation.clone()),
             crate::builds::Parts {
                 store: store.clone(),
                 vault: vault.clone(),
@@ -106,6 +114,7 @@ impl Appliance {
         );
         let server = Server::bind(parts::server(config)).await?;
         let recovered = builds.recover().await?;
+        isolation.probe(&config.data_dir.join("workspaces")).map_err(StartError::Isolation)?;
 
         let setup_token = SetupToken::new(&config.data_dir);
         let printed = setup_token.prepare(&people)?;

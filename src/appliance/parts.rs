@@ -9,6 +9,7 @@ use crate::api;
 use crate::app;
 use crate::artifacts;
 use crate::builds;
+use crate::builds::isolation::{Isolation, Sandbox, Wish};
 use crate::builds::room::Marks;
 use crate::config::Config;
 use crate::config::machine::find_program;
@@ -72,7 +73,24 @@ pub(super) fn plugins(config: &Config) -> plugins::Settings {
     }
 }
 
-pub(super) fn builds(config: &Config) -> builds::Settings {
+/// What of the machine builds are kept from: everything that this service keeps, and its keys.
+pub(super) fn isolation(config: &Config) -> Wish {
+    let executor = &config.executor;
+    let keys = [&config.secret_key_file, &config.credentials_directory, &config.tls_key];
+    Wish {
+        sandbox: match executor.sandbox.as_str() {
+            "off" => Sandbox::Off,
+            "required" => Sandbox::Required,
+            _ => Sandbox::Auto,
+        },
+        user: executor.user.clone(),
+        group: executor.group.clone(),
+        hidden: keys.into_iter().flatten().chain([&config.data_dir]).cloned().collect(),
+        writable: executor.writable.clone(),
+    }
+}
+
+pub(super) fn builds(config: &Config, isolation: Isolation) -> builds::Settings {
     let executor = &config.executor;
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
     let engines = config.engines.iter().map(|engine| builds::engines::EngineSetting {
@@ -98,6 +116,7 @@ pub(super) fn builds(config: &Config) -> builds::Settings {
             floor_bytes: config.disk.floor_bytes,
             first_build_bytes: config.disk.first_build_bytes,
         },
+        isolation,
     }
 }
 

@@ -48,6 +48,9 @@ pub enum StartError {
     /// The logs of builds.
     #[error("the logs of builds: {0}")]
     Logs(io::Error),
+    /// Builds cannot be kept apart as the configuration says.
+    #[error("{0}")]
+    Isolation(String),
     /// The listener.
     #[error(transparent)]
     Server(#[from] ServerError),

@@ -9,7 +9,7 @@ use crate::platform::process::{Command, ExitStatus, ProcessIdentity};
 use crate::platform::running::{OutputLine, Running};
 use crate::seams::{BuildCommand, Executor, RunningCommand};
 
-/// Starts them as processes of the user that the service runs as.
+/// Starts them as processes, held back as the command says.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct LocalExecutor;
 
@@ -19,7 +19,11 @@ impl Executor for LocalExecutor {
             let mut process = Command::new(command.program, command.directory, command.marker);
             process.args = command.args;
             process.environment = command.environment.into_iter().collect();
-            Ok(Box::new(Running::start(process)?) as Box<dyn RunningCommand>)
+            process.confinement = command.confinement;
+            process.account = command.account;
+            // Opens hundreds of directories.
+            let started = tokio::task::spawn_blocking(move || Running::start(process)).await.map_err(io::Error::other)?;
+            Ok(Box::new(started?) as Box<dyn RunningCommand>)
         }
         .boxed()
     }

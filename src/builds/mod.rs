@@ -20,12 +20,12 @@
 //!
 //! # What a build may touch
 //!
-//! A build runs commands that its project decides, as the user of the service. It gets a cleared environment with an
-//! allow list, its own process group and marker by which the whole tree is ended, a workspace of its setting and
-//! temporary files inside it, and no open files of the service. It is not kept from reading or writing elsewhere what
-//! that user may: studios whose projects are not trusted run the service as a user of its own. The service trusts
-//! nothing that a build wrote: paths are resolved beneath the workspace, and git runs there only through the plugin
-//! host's profile, which ignores what the repository configures.
+//! A build runs commands that its project decides. It gets a cleared environment with an allow list, its own process
+//! group, control group and marker by which the whole tree is ended, a workspace of its setting with temporary files and
+//! a home inside it, and no open files of the service. `isolation` holds it to that workspace and to what its engine
+//! writes, where the kernel can, and runs it as another user, where the administrator says so. The service trusts nothing
+//! that a build wrote: paths are resolved beneath the workspace, and git runs there only through the plugin host's
+//! profile, which ignores what the repository configures.
 
 pub mod connections;
 mod deploy;
@@ -34,6 +34,7 @@ pub mod engines;
 pub mod executor;
 mod heads;
 pub mod inbound;
+pub mod isolation;
 pub mod keeping;
 pub mod lifecycle;
 pub mod logs;
@@ -70,6 +71,7 @@ use crate::seams::{DeployTarget, Executor, SourceControl};
 use crate::store::{Change, Read, Store, StoreError};
 use crate::vault::Vault;
 pub use heads::HeadError;
+use isolation::Isolation;
 use lifecycle::{Cancelled, LifecycleError};
 use logs::Logs;
 pub use outlook::Outlook;
@@ -102,6 +104,8 @@ pub struct Settings {
     pub keep: Keep,
     /// How full the disks may be.
     pub marks: room::Marks,
+    /// What keeps builds from the rest of the machine.
+    pub isolation: Isolation,
 }
 
 /// What builds are made with.
@@ -229,6 +233,11 @@ impl Builds {
         let (queue, deploys, deliveries, space_wanted) = (Notify::new(), Notify::new(), Notify::new(), Notify::new());
         let (runtime, is_draining, level) = (Mutex::new(None), AtomicBool::new(false), Mutex::new(room::Level::Ample));
         Builds(Arc::new(Inner { settings, parts, running, queue, deploys, deliveries, space_wanted, level, runtime, is_draining }))
+    }
+
+    /// What keeps builds from the rest of this machine.
+    pub fn isolation(&self) -> &Isolation {
+        &self.0.settings.isolation
     }
 
     /// Makes a pending build; it is on disk when this returns.

@@ -50,6 +50,7 @@ impl Builds {
         let blocking = tokio::task::spawn_blocking(move || {
             let ended = process::end_marked(&marker);
             files::create_private_directory(&workspaces)?;
+            builds.0.settings.isolation.admit(&workspaces)?;
             // In doubt a workspace stays.
             workspace::sweep(&workspaces, |setting| builds.on_record::<BuildSetting>(setting).map_or(true, |setting| setting.is_some()))?;
             Ok::<_, std::io::Error>(ended)

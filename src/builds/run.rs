@@ -220,12 +220,22 @@ impl Job {
         self.say(&format!("Building with engine {} ({}): RunUAT {}", engine.label, engine.version, words.join(" ")));
         let mut environment = uat::allowed_environment(&self.builds.0.settings.environment, |name| std::env::var_os(name));
         environment.extend(invocation.environment);
+        let isolation = &self.builds.0.settings.isolation;
+        isolation.settle(&mut environment, &self.workspace.home());
+        self.say(&isolation.sentence());
+        let confinement = {
+            let (isolation, workspace, environment) = (isolation.clone(), self.workspace.clone(), environment.clone());
+            let work = move || Ok(isolation.confinement(&workspace, &engine, &environment));
+            self.on_disk(StepName::Build, work).await?
+        };
         let command = BuildCommand {
             program: invocation.program,
             args: invocation.arguments,
             environment,
             directory: invocation.directory,
             marker: self.builds.process_marker(&format!("build/{}", self.claimed.build.id)),
+            confinement,
+            account: isolation.account.clone(),
         };
         let status = self.execute(command).await?;
         let (workspace, platform) = (self.workspace.clone(), self.claimed.build.platform.clone());

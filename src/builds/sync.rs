@@ -4,6 +4,7 @@ use super::connections::{self, ConnectionError};
 use super::run::{Job, failure};
 use crate::model::build::{Failure, FailureCode, StepName};
 use crate::model::project::SourceLink;
+use crate::platform::accounts;
 use crate::seams::{Revision, SourceError, SourceProblem};
 
 /// Longest first line of a commit's message that is kept, in characters.
@@ -50,7 +51,15 @@ impl Job {
             if is_incremental { "; what earlier builds left in the workspace is kept" } else { " into an empty workspace" }
         ));
         let (workspace, reusable) = (self.workspace.clone(), materialised.reusable);
-        self.on_disk(StepName::Sync, move || if reusable { workspace.synced() } else { Ok(()) }).await
+        let account = self.builds.0.settings.isolation.account.clone();
+        let work = move || {
+            if reusable {
+                workspace.synced()?;
+            }
+            // What the service fetched becomes the build's own, and what it makes there later is the build's anyway.
+            account.map_or(Ok(()), |account| accounts::hand_over(workspace.root(), &account))
+        };
+        self.on_disk(StepName::Sync, work).await
     }
 
     fn source_failure(&self, error: &SourceError) -> Failure {

@@ -1,6 +1,7 @@
 //! The directory in which a setting's builds work: `<workspaces>/<settingId>/` with
 //!
 //! - `source/` the code, kept from build to build unless the setting wants it clean or it is broken,
+//! - `home/` the home directory of isolated builds, kept from build to build: their tools' caches,
 //! - `output/`, `logs/`, `temporary/` of the present build, emptied before and after it,
 //! - `syncing` a file that is there while `source/` is being changed: whoever finds it at the start of a build finds a
 //!   broken workspace.
@@ -47,6 +48,16 @@ impl Workspace {
         self.root.join("temporary")
     }
 
+    /// What programs of the build take for their user's home.
+    pub(super) fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    /// All of it.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     fn syncing(&self) -> PathBuf {
         self.root.join("syncing")
     }
@@ -69,6 +80,10 @@ impl Workspace {
         discard(&self.all, &self.syncing())?;
         files::create_private_file(&self.syncing())?;
         files::create_private_directory(&self.source())?;
+        if !is_directory(&self.home()) {
+            discard(&self.all, &self.home())?;
+            files::create_private_directory(&self.home())?;
+        }
         self.empty_outputs()?;
         Ok(is_usable)
     }
@@ -221,6 +236,7 @@ mod tests {
             (workspace.syncing(), outside.join("precious")),
             (workspace.source(), outside.clone()),
             (workspace.output(), outside.clone()),
+            (workspace.home(), outside.clone()),
             (workspace.root.clone(), outside.clone()),
         ] {
             workspace.begin(false).unwrap();

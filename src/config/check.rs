@@ -55,6 +55,12 @@ pub fn platform_name(text: &str) -> Result<(), &'static str> {
     if fine { Ok(()) } else { Err("names of 1 to 32 letters and digits") }
 }
 
+/// The name or number of a user or group of this machine; empty: none.
+pub fn account_name(text: &str) -> Result<(), &'static str> {
+    let fine = text.len() <= 64 && !text.starts_with('-') && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@$\\".contains(c));
+    if fine { Ok(()) } else { Err("the name or the number of a user or group of this machine") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -61,6 +61,10 @@ pub struct Executor {
     pub shutdown_grace_seconds: u64,
     pub retry_interrupted: bool,
     pub environment: Vec<String>,
+    pub sandbox: String,
+    pub user: String,
+    pub group: String,
+    pub writable: Vec<PathBuf>,
 }
 
 /// One of `[[engines]]`

@@ -4,14 +4,18 @@
 //! | file | holds |
 //! |---|---|
 //! | `process.rs` | start a program, hear it, end it with everything it started |
+//! | `confinement.rs`, `accounts.rs` | what a program may reach, and whom it runs as |
 //! | `running.rs`, `lines.rs` | a started program whose output comes as lines |
 //! | `files.rs`, `lock.rs` | private files, renames that never replace, syncing, free space, one server per data directory |
 //! | `signals.rs` | being asked to stop |
 //! | `tree.rs` | opening files of a tree that somebody else wrote |
 //! | `unix.rs`, `windows.rs` | the two halves behind the faces above |
 //! | `linux_processes.rs`, `cgroup.rs` | how Linux finds the processes that a build left behind |
+//! | `landlocked.rs`, `handing_over.rs` | how Linux holds a program to its directories; how Unix gives trees away |
 //! | `other_processes.rs` | what is left of that on other Unix systems |
 
+pub mod accounts;
+pub mod confinement;
 pub mod files;
 pub mod lines;
 pub mod lock;
@@ -22,6 +26,10 @@ pub mod tree;
 
 #[cfg(target_os = "linux")]
 mod cgroup;
+#[cfg(unix)]
+mod handing_over;
+#[cfg(target_os = "linux")]
+mod landlocked;
 #[cfg(target_os = "linux")]
 mod linux_processes;
 #[cfg(all(unix, not(target_os = "linux")))]

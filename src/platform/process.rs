@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdout};
 
+use super::accounts::Account;
+use super::confinement::{Confinement, Limits};
 use super::system;
 
 /// The environment variable that every process we start carries, and all that it starts in turn.
@@ -42,6 +44,11 @@ pub struct Command {
     /// Names the purpose, so that a later run of the service finds the process with [`end_marked`]. 1 to 160 visible
     /// ASCII characters; begin it with something that is this data directory's alone. Several may carry the same.
     pub marker: String,
+    /// What it may reach; `None`: whatever its account may. Held to where the operating system can, see
+    /// [`super::confinement::landlock_version`].
+    pub confinement: Option<Confinement>,
+    /// Whom it runs as; `None`: whoever this process is.
+    pub account: Option<Account>,
 }
 
 /// Standard input of a command.
@@ -63,6 +70,8 @@ impl Command {
             directory: directory.into(),
             stdin: Stdin::Null,
             marker: marker.into(),
+            confinement: None,
+            account: None,
         }
     }
 
@@ -70,7 +79,8 @@ impl Command {
     ///
     /// # Errors
     /// `InvalidInput` for a marker or text that cannot be passed on, else what the operating system says: `NotFound`
-    /// for a missing program or directory, `PermissionDenied` for one that may not be run.
+    /// for a missing program or directory, `PermissionDenied` for one that may not be run, and for an account that this
+    /// process may not act as.
     pub fn start(self) -> io::Result<Child> {
         if self.marker.is_empty() || self.marker.len() > 160 || !self.marker.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a process marker is 1 to 160 visible ASCII characters"));
@@ -95,7 +105,7 @@ impl Command {
                 Stdin::Null => Stdio::null(),
                 Stdin::Bytes(_) => Stdio::piped(),
             });
-        let (mut inner, tree) = system::Tree::start(command, marker)?;
+        let (mut inner, tree) = system::Tree::start(command, marker, Limits { confinement: self.confinement, account: self.account })?;
         if let (Stdin::Bytes(bytes), Some(mut stdin)) = (self.stdin, inner.stdin.take()) {
             tokio::spawn(async move {
                 // A program that does not read its input is no error of ours.

@@ -12,15 +12,19 @@ use std::sync::Once;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
+use super::accounts::Account;
+use super::confinement::Limits;
 use super::files::Space;
 use super::process::ProcessIdentity;
 
 #[cfg(target_os = "linux")]
 use super::cgroup::Cgroup;
 #[cfg(target_os = "linux")]
+use super::landlocked::Wall;
+#[cfg(target_os = "linux")]
 use super::linux_processes as processes;
 #[cfg(not(target_os = "linux"))]
-use super::other_processes::{self as processes, Cgroup};
+use super::other_processes::{self as processes, Cgroup, Wall};
 
 /// What a child started, as far as the operating system tells.
 #[derive(Debug)]
@@ -33,21 +37,32 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Starts the command as the leader of a session of its own.
-    pub(super) fn start(command: tokio::process::Command, marker: String) -> io::Result<(tokio::process::Child, Tree)> {
+    pub(super) fn start(command: tokio::process::Command, marker: String, limits: Limits) -> io::Result<(tokio::process::Child, Tree)> {
+        let wall = Wall::of(&limits)?;
         #[cfg(target_os = "linux")]
         let cage = Cgroup::create(&marker);
         #[cfg(not(target_os = "linux"))]
         let cage = None;
-        Tree::start_in(cage, command, marker)
+        Tree::start_in(cage, command, marker, wall, limits.account.as_ref())
     }
 
-    fn start_in(cgroup: Option<Cgroup>, mut command: tokio::process::Command, marker: String) -> io::Result<(tokio::process::Child, Tree)> {
+    fn start_in(
+        cgroup: Option<Cgroup>,
+        mut command: tokio::process::Command,
+        marker: String,
+        mut wall: Option<Wall>,
+        account: Option<&Account>,
+    ) -> io::Result<(tokio::process::Child, Tree)> {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             close_inherited_files_on_exec();
             processes::adopt_orphans();
         });
         let door = cgroup.as_ref().and_then(Cgroup::door);
+        if let Some(account) = account {
+            // Also leaves every further group of ours. Control groups go by who opened the door, so it may still go through.
+            command.uid(account.user).gid(account.group);
+        }
         // SAFETY: between fork and exec only system calls are made, on values that were prepared before; nothing
         // allocates, locks or unwinds.
         unsafe {
@@ -62,6 +77,10 @@ impl Tree {
                 rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
                 // A crashed editor's core is tens of gigabytes, and holds the environment's secrets.
                 let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+                // Last: behind it nothing of the above could be opened any more.
+                if let Some(wall) = wall.take() {
+                    wall.shut()?;
+                }
                 Ok(())
             });
         }
@@ -116,6 +135,20 @@ impl Tree {
     pub(super) fn forget(&self) {
         processes::unregister(self.leader);
     }
+}
+
+pub(super) use super::handing_over::{hand_over, let_through};
+
+pub(super) fn enter(directory: &Path, account: &Account) -> io::Result<()> {
+    use std::os::unix::process::CommandExt;
+    // The working directory is changed as the account already.
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", "exit 0"]).env_clear().current_dir(directory).uid(account.user).gid(account.group);
+    command.stdin(std::process::Stdio::null()).status().map(|_| ())
+}
+
+pub(super) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 pub(super) use processes::{end_marked, is_running, reap_orphans, resident_memory, run_name};
@@ -224,7 +257,7 @@ mod tests {
                 .env("PATH", "/usr/bin:/bin")
                 .env(super::super::process::MARKER_VARIABLE, "unit#0.0.0");
             command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null());
-            let (mut child, tree) = Tree::start_in(None, command, "unit#0.0.0".to_owned()).unwrap();
+            let (mut child, tree) = Tree::start_in(None, command, "unit#0.0.0".to_owned(), None, None).unwrap();
             assert!(child.wait().await.unwrap().success());
             while lines_naming(&followed) < 10 {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;

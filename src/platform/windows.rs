@@ -24,6 +24,8 @@ use windows_sys::Win32::System::Threading::{
     PROCESS_QUERY_LIMITED_INFORMATION, ResumeThread, THREAD_SUSPEND_RESUME,
 };
 
+use super::accounts::Account;
+use super::confinement::Limits;
 use super::files::Space;
 use super::process::ProcessIdentity;
 
@@ -36,7 +38,11 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Starts the command inside a job; it runs its first instruction only there.
-    pub(super) fn start(mut command: tokio::process::Command, _marker: String) -> io::Result<(tokio::process::Child, Tree)> {
+    pub(super) fn start(
+        mut command: tokio::process::Command,
+        _marker: String,
+        _limits: Limits,
+    ) -> io::Result<(tokio::process::Child, Tree)> {
         let job = new_job()?;
         command.creation_flags(CREATE_SUSPENDED | CREATE_NO_WINDOW | CREATE_NEW_PROCESS_GROUP);
         command.kill_on_drop(true);
@@ -242,4 +248,21 @@ pub(super) fn free_space(path: &Path) -> io::Result<Space> {
     // SAFETY: a text that ends with a zero, and two places for the numbers.
     let answered = unsafe { GetDiskFreeSpaceExW(path.as_ptr(), &raw mut free_bytes, &raw mut total_bytes, std::ptr::null_mut()) };
     if answered == 0 { Err(io::Error::last_os_error()) } else { Ok(Space { free_bytes, total_bytes }) }
+}
+
+/// Nobody is, in the sense that matters here: programs are not started as other accounts.
+pub(super) fn is_root() -> bool {
+    false
+}
+
+pub(super) fn enter(_directory: &Path, _account: &Account) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+pub(super) fn let_through(_directory: &Path, _account: &Account) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+pub(super) fn hand_over(_tree: &Path, _account: &Account) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
 }

@@ -13,7 +13,8 @@ async fn an_admin_pauses_and_resumes_and_a_viewer_sees_it() {
     let viewer = server.person(admin.user.organization_id, Role::Viewer).await;
     let fresh = server.get(&viewer, "/queue").await.expect(200).json();
     let expected = json!({
-        "paused": false, "pausedAt": null, "pausedBy": null, "draining": false, "slots": 1, "runningBuilds": 0, "pendingBuilds": 0
+        "paused": false, "pausedAt": null, "pausedBy": null, "draining": false, "slots": 1, "runningBuilds": 0, "pendingBuilds": 0,
+        "isolation": {"landlock": null, "user": null, "remark": null}
     });
     assert_eq!(fresh, expected);
     let path = format!("/builds/{}", triggered(&server, &admin, &setting).await);

@@ -8,6 +8,8 @@ mod ending;
 mod failures;
 #[cfg(unix)]
 mod hostile;
+#[cfg(target_os = "linux")]
+mod isolation;
 mod lifecycle;
 #[cfg(unix)]
 mod order;

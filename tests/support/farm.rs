@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cookhouse::artifacts::{self, Artifacts};
 use cookhouse::builds::executor::LocalExecutor;
+use cookhouse::builds::isolation::{Isolation, Wish};
 use cookhouse::builds::logs::{self, Logs};
 use cookhouse::builds::room::Marks;
 use cookhouse::builds::{Builds, Overrides, Parts, Recovered, Request, Settings, engines, uat};
@@ -257,7 +258,16 @@ pub(crate) fn settings(home: &Path) -> Settings {
         marker: format!("test-{}", home.file_name().unwrap_or_default().to_string_lossy()),
         keep: Keep::default(),
         marks: Marks::default(),
+        isolation: isolation(home, |_| {}),
     }
+}
+
+/// Builds that are held back as far as this machine can, with the farm's own secrets out of their sight.
+pub(crate) fn isolation(home: &Path, change: impl FnOnce(&mut Wish)) -> Isolation {
+    let hidden = ["store.redb", "secret.key", "logs", "artifacts", "temporary", "workspaces"].map(|name| home.join(name));
+    let mut wish = Wish { hidden: hidden.into(), ..Wish::default() };
+    change(&mut wish);
+    Isolation::establish(wish).expect("what can be had on this machine")
 }
 
 impl Farm {

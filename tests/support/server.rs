@@ -61,6 +61,7 @@ fn build_settings(path: &Path) -> builds::Settings {
         marker: format!("test-{}", std::process::id()),
         keep: Keep::default(),
         marks: Marks::default(),
+        isolation: Default::default(),
     }
 }
 

@@ -30,7 +30,8 @@ pub(crate) fn test(arguments: &[String]) -> Result<u8, String> {
         .status()
         .is_ok_and(|status| status.success());
     let plugins = ["test", "--locked", "--manifest-path", "plugins/Cargo.toml", "--target-dir", "target/plugins"];
-    let mut service = if has_nextest { vec!["nextest", "run", "--locked", "--no-fail-fast"] } else { vec!["test", "--locked", "--no-fail-fast"] };
+    let mut service =
+        if has_nextest { vec!["nextest", "run", "--locked", "--no-fail-fast"] } else { vec!["test", "--locked", "--no-fail-fast"] };
     service.extend(arguments.iter().map(String::as_str));
     for words in [&plugins[..], &service[..]] {
         let code = cargo(words)?;
