@@ -88,6 +88,11 @@ pub fn invocation(request: &Request<'_>) -> Invocation {
     for habit in ["-nop4", "-utf8output", "-unattended"] {
         add(habit.into());
     }
+    if request.engine.version.major >= 5 {
+        // Only one tool at a time runs in an engine's directory. Somebody may package by hand there; without this the build
+        // would fail at once. Engine 4 has no such argument.
+        add("-WaitForUATMutex".into());
+    }
     for argument in request.extra {
         add(argument.clone());
     }
@@ -251,7 +256,7 @@ mod tests {
         assert_eq!(
             line(&engine(5), Host::Linux, "Linux", "Game", &["-allmaps".into()]),
             "/opt/UE/Engine/Build/BatchFiles/RunUAT.sh BuildCookRun -project=/w/My Game/X.uproject -platform=Linux -clientconfig=Shipping \
-             -build -cook -stage -pak -iostore -nop4 -utf8output -unattended -allmaps -archive -archivedirectory=/w/out"
+             -build -cook -stage -pak -iostore -nop4 -utf8output -unattended -WaitForUATMutex -allmaps -archive -archivedirectory=/w/out"
         );
         assert_eq!(
             line(&engine(4), Host::Windows, "Win64", "Server", &[]),

@@ -220,3 +220,16 @@ async fn a_drained_host_starts_nothing_until_somebody_thinks_better_of_it() {
     farm.builds.end_drain();
     assert_eq!(farm.finished(waiting.id).await.status, Status::Complete);
 }
+
+#[tokio::test]
+async fn a_build_waits_for_somebody_who_uses_its_engine_by_hand() {
+    let farm = Farm::start().await;
+    // What the engine's own tool holds while it runs.
+    let mutex = std::fs::File::open(farm.home.path().join("engines/UE_5.4/Engine/Build/Build.version")).expect("an engine");
+    mutex.lock().expect("locked");
+    let build = farm.trigger().await;
+    farm.said(build.id, "Waiting for another instance of AutomationTool").await;
+    assert_eq!(farm.read(build.id).status, Status::Running);
+    mutex.unlock().expect("unlocked");
+    assert_eq!(farm.finished(build.id).await.status, Status::Complete);
+}
