@@ -30,7 +30,10 @@ struct Serving {
 /// Everything. Servers come and go; the data stays.
 pub(super) struct Site {
     pub(super) data: PathBuf,
+    /// Two that are triggered, then those that the clock starts.
     pub(super) settings: Vec<String>,
+    /// The clock's settings, with when each is due first.
+    pub(super) scheduled: Vec<(String, String)>,
     project: String,
     token: String,
     serving: Option<Serving>,
@@ -123,6 +126,7 @@ impl Site {
         let mut site = Site {
             data,
             settings: Vec::new(),
+            scheduled: Vec::new(),
             project: String::new(),
             token: String::new(),
             serving: None,
@@ -158,6 +162,17 @@ impl Site {
             body.as_object_mut().expect("an object").extend(fields);
             let setting = self.post(&format!("/projects/{}/build-settings", self.project), &body).await;
             self.settings.push(setting["id"].as_str().expect("an id").to_owned());
+        }
+        // Some minute of every five belongs to each, so that every minute something is due.
+        for minute in 0..5 {
+            let mut body = common.clone();
+            body["ueVersion"] = json!(["5.4", "4.27"][minute % 2]);
+            body["trigger"] = json!("scheduled");
+            body["schedule"] = json!({"cron": format!("{minute}-59/5 * * * *")});
+            let setting = self.post(&format!("/projects/{}/build-settings", self.project), &body).await;
+            let id = setting["id"].as_str().expect("an id").to_owned();
+            self.scheduled.push((id.clone(), setting["schedule"]["nextRunAt"].as_str().expect("a time").to_owned()));
+            self.settings.push(id);
         }
         let token = self.post("/auth/tokens", &json!({"name": "driver", "scopes": ["read", "trigger"]})).await;
         self.token = token["token"].as_str().expect("a token").to_owned();
