@@ -89,6 +89,8 @@ async fn start(home: &Path, clients: usize) -> Site {
         password_hash: "$argon2id$none".into(),
         created_at: now,
         sessions_valid_from: Timestamp(0),
+        invitation: None,
+        version: 0,
     };
     let settings: Vec<BuildSetting> =
         std::iter::repeat_with(|| studio::setting(&app.clock, &records.project, Kind::Githost)).take(clients).collect();
