@@ -17,5 +17,6 @@ mod order;
 mod recovery;
 #[cfg(unix)]
 mod room;
+mod starting;
 #[cfg(unix)]
 mod success;
