@@ -21,7 +21,7 @@ use crate::model::page::Page;
 use crate::model::{Build, BuildSetting, Id, Organization, Project, Status, Timestamp};
 use crate::store::Read;
 
-type SettingPath = (Id<Project>, Id<BuildSetting>);
+pub(super) type SettingPath = (Id<Project>, Id<BuildSetting>);
 
 /// A build setting: what gets built, and what starts it. Secrets are told by whether they are there.
 #[derive(Serialize, JsonSchema)]
@@ -148,7 +148,7 @@ impl SettingView {
 }
 
 /// A setting of a project that the caller may see.
-fn find(rows: &impl Read, caller: &Caller, (project, id): SettingPath) -> Result<(Project, BuildSetting)> {
+pub(super) fn find(rows: &impl Read, caller: &Caller, (project, id): SettingPath) -> Result<(Project, BuildSetting)> {
     let project = projects::find(rows, caller, project)?;
     let setting: Option<BuildSetting> = rows.get(caller.organization(), id)?;
     let setting = setting.filter(|setting| setting.project_id == project.id && caller.reaches_setting(project.id, id));

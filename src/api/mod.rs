@@ -52,6 +52,7 @@ mod refusals;
 mod repositories;
 pub mod router;
 pub mod routes;
+mod schedule_slots;
 pub mod server;
 mod sessions;
 mod storage;

@@ -29,18 +29,21 @@ pub(super) struct QueueView {
     running_builds: usize,
     /// How many of them wait.
     pending_builds: usize,
+    /// What keeps builds from the rest of the host.
     isolation: IsolationView,
 }
 
 /// What keeps builds from the rest of the host.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Isolation")]
 struct IsolationView {
     /// The version of Linux's Landlock that holds builds to their workspace and engine; null where nothing does.
     landlock: Option<u32>,
     /// The user that builds run as; null: the service's own.
+    #[schemars(example = &"cookbuild")]
     user: Option<String>,
-    /// Why it is less than could be.
+    /// Why it is less than could be; null where it is not.
     remark: Option<String>,
 }
 

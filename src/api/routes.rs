@@ -11,7 +11,7 @@ use super::error::{Problem, Result};
 use super::query::FromQuery;
 use super::{
     audit, build_logs, build_settings, builds, docs, downloads, hooks, live, members, meta, metrics, organizations, platforms, projects,
-    queue, repositories, sessions, storage, streamvc_projects, tokens,
+    queue, repositories, schedule_slots, sessions, storage, streamvc_projects, tokens,
 };
 use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, ReadIntegrations, Trigger, Write};
 use Access::{Needs, Public};
@@ -87,6 +87,7 @@ pub fn routes() -> Vec<Route> {
         get   ("/projects/{id}/build-settings/{settingId}",         "getBuildSetting",      Needs(Read),    "Show one build setting",           build_settings::show),
         patch ("/projects/{id}/build-settings/{settingId}",         "changeBuildSetting",   Needs(Write),   "Change a build setting",           build_settings::change).conditional(),
         delete("/projects/{id}/build-settings/{settingId}",         "deleteBuildSetting",   Needs(Write),   "Remove a build setting",           build_settings::remove).conditional(),
+        get   ("/projects/{id}/build-settings/{settingId}/schedule-slots", "listScheduleSlots", Needs(Read),    "What became of a schedule's due times", schedule_slots::list),
         post  ("/projects/{id}/build-settings/{settingId}/trigger", "triggerBuild",         Needs(Trigger), "Start a build",                    build_settings::trigger).creates().triggers(),
 
         get   ("/builds",                   "listBuilds",           Needs(Read),        "List builds, newest first",                        builds::list),

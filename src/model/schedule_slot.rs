@@ -1,5 +1,6 @@
 //! What became of a time at which a schedule was due: each leaves exactly one record.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -49,7 +50,7 @@ pub enum SlotOutcome {
 }
 
 /// Why a slot has no build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
     /// The newest revision is the one of the setting's last build.

@@ -2,8 +2,10 @@
 
 use cookhouse::model::build_setting::BuildSetting;
 use cookhouse::model::permission::{Role, Scope};
+use cookhouse::model::schedule_slot::{SkipReason, SlotOutcome};
+use cookhouse::model::{ScheduleSlot, Timestamp};
 use cookhouse::people::{NewToken, Reach};
-use cookhouse::store::Read;
+use cookhouse::store::{Read, StoreError};
 use serde_json::{Value, json};
 
 use super::{build_setting, connected, project, setting, triggered, with};
@@ -391,4 +393,47 @@ async fn a_viewer_reads_and_changes_nothing() {
     assert_eq!(server.post(&viewer, &format!("{path}/trigger"), json!({})).await.expect(403).code(), "forbidden");
     assert_eq!(server.patch(&viewer, &path, json!({"name": "x"})).await.expect(403).code(), "forbidden");
     assert_eq!(server.delete(&viewer, &path).await.expect(403).code(), "forbidden");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_due_times_of_a_schedule_are_listed_newest_first() {
+    let (server, admin) = connected().await;
+    let project = project(&server, &admin).await;
+    let setting = build_setting(&server, &admin, &project).await;
+    let id = setting.rsplit('/').next().expect("an id").parse().expect("an id");
+    let path = format!("{setting}/schedule-slots");
+    assert_eq!(server.get(&admin, &path).await.expect(200).json(), json!({"items": [], "nextCursor": null}));
+    let (organization, build) = (admin.user.organization_id, server.app.clock.new_id());
+    let outcomes = [
+        (Some(Timestamp(2 * 3_600_000)), SlotOutcome::Skipped { reason: SkipReason::Missed }),
+        (None, SlotOutcome::Coalesced { into: Timestamp(3 * 3_600_000) }),
+        (None, SlotOutcome::Built { build_id: build }),
+    ];
+    let slots: Vec<ScheduleSlot> = (1..=3)
+        .zip(outcomes)
+        .map(|(hour, (until, outcome))| ScheduleSlot {
+            id: ScheduleSlot::id_of(id, Timestamp(hour * 3_600_000)),
+            organization_id: organization,
+            project_id: project.rsplit('/').next().expect("an id").parse().expect("an id"),
+            build_setting_id: id,
+            due_at: Timestamp(hour * 3_600_000),
+            until,
+            outcome,
+            decided_at: Timestamp(4 * 3_600_000),
+        })
+        .collect();
+    server.app.store.write::<(), StoreError>(move |tx| slots.iter().try_for_each(|slot| tx.put(slot))).await.expect("stored");
+    let first = server.get(&admin, &format!("{path}?limit=2")).await.expect(200).json();
+    let built = json!({
+        "dueAt": "1970-01-01T03:00:00.000Z", "until": null, "outcome": "built", "buildId": build, "coalescedInto": null,
+        "reason": null, "decidedAt": "1970-01-01T04:00:00.000Z"
+    });
+    assert_eq!(first["items"][0], built);
+    assert_eq!((&first["items"][1]["outcome"], &first["items"][1]["coalescedInto"]), (&json!("coalesced"), &built["dueAt"]));
+    let cursor = first["nextCursor"].as_str().expect("more");
+    let last = server.get(&admin, &format!("{path}?limit=2&cursor={cursor}")).await.expect(200).json();
+    assert_eq!((&last["items"][0]["reason"], &last["items"][0]["until"]), (&json!("missed"), &json!("1970-01-01T02:00:00.000Z")));
+    assert_eq!((last["items"].as_array().map(Vec::len), &last["nextCursor"]), (Some(1), &json!(null)));
+    let viewer = server.person(organization, Role::Viewer).await;
+    server.get(&viewer, &path).await.expect(200);
 }

@@ -23,6 +23,7 @@ async fn another_organizations_ids_are_not_found_anywhere() {
     for path in [
         project_path.clone(),
         format!("{project_path}/build-settings"),
+        format!("{setting}/schedule-slots"),
         setting.clone(),
         mixed.clone(),
         format!("/builds/{build}"),

@@ -336,6 +336,8 @@ async fn real_answers_are_as_documented() {
     let nightly = made.header("location").unwrap().to_owned();
     witness.ask(some, &format!("GET {list}"), &settings, None, &[]).await.expect(200);
     witness.ask(some, &format!("GET {one}"), &nightly, None, &[]).await.expect(200);
+    let slots = format!("{nightly}/schedule-slots");
+    witness.ask(some, &format!("GET {one}/schedule-slots"), &slots, None, &[]).await.expect(200);
     let change = json!({"trigger": "manual", "schedule": null, "uploadBuildAuthHeader": null, "deployTargets": [], "timeoutMinutes": null});
     witness.ask(some, &format!("PATCH {one}"), &nightly, Some(change), &[]).await.expect(200);
     witness.ask(some, &format!("PATCH {one}"), &nightly, Some(json!({"streamPath": "//a/b"})), &[]).await.expect(400);

@@ -123,6 +123,11 @@ const TEXTS: &[(&str, &str)] = &[
         "`platform`, `buildType`, `ueVersion` and `trigger` are required; `branch` as well in a git-hosted project, `streamPath` in a stream-based one. A `schedule` belongs to `trigger: scheduled`, and only there. `autoDeploy` needs an `uploadBuildUrl` or `deployTargets`. What is left out begins as the organization's defaults say.",
     ),
     ("getBuildSetting", "Secrets are told by whether they are set."),
+    (
+        "listScheduleSlots",
+        "Newest first, for 180 days. Each time at which the schedule was due is told once, whatever became of it: a time that is not \
+         listed has not come yet, or is older.",
+    ),
     ("changeBuildSetting", "Any subset of the fields. The result is judged as a whole, as if it were new."),
     ("deleteBuildSetting", "Ends what it still has to build. Its builds stay, and are found by their ids."),
     (

@@ -20,6 +20,7 @@ fn lists() -> Vec<Case> {
     for (operation, path) in [
         ("listProjects", "/projects"),
         ("listBuildSettings", "{project}/build-settings"),
+        ("listScheduleSlots", "{setting}/schedule-slots"),
         ("listBuilds", "/builds"),
         ("listTokens", "/auth/tokens"),
         ("listRepositories", "/gitghost/repos/studio"),
