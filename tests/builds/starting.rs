@@ -24,7 +24,15 @@ async fn the_service_is_ready_soon_however_much_it_remembers() {
     Appliance::start(&config).await.expect("started").stop().await;
     let clock = Clock::default();
     let records = studio::records(&clock, Kind::Githost);
-    let store = Store::open(&Settings { path: config.data_dir.join("store.redb"), cache_bytes: 32 << 20 }).expect("opened");
+    let settings = Settings { path: config.data_dir.join("store.redb"), cache_bytes: 32 << 20 };
+    let patience = Instant::now() + Duration::from_secs(20);
+    let store = loop {
+        // The last task of the first start may still hold it.
+        match Store::open(&settings) {
+            Err(StoreError::InUse) if Instant::now() < patience => tokio::time::sleep(Duration::from_millis(20)).await,
+            opened => break opened.expect("opened"),
+        }
+    };
     let rest = records.clone();
     let put = move |tx: &Change| tx.put(&rest.organization).and_then(|()| tx.put(&rest.project)).and_then(|()| tx.put(&rest.setting));
     store.write::<(), StoreError>(put).await.expect("stored");
