@@ -25,6 +25,7 @@ const TARGET: &str = "Basic canary/target+\"2\\\"-77b0d2f4";
 const SLACK: &str = "https://hooks.example/slack/canary+3-c91f63aa";
 const DISCORD: &str = "https://hooks.example/discord/canary+4-0d84e5bb";
 const TEAMS: &str = "https://hooks.example/teams/canary+5-b7a31ccc";
+const WEBHOOK: &str = "canary/webhook+9-4be1d7c3a05f29e8b6";
 const SMTP: &str = "canary smtp/\"6\\\" \u{e9}\u{4e2d}-dd20f7ab";
 const PASSWORD: &str = "canary password/\"7\\\" \u{e9}-e19b44cd";
 const SECOND_PASSWORD: &str = "canary password/\"8\\\" \u{e9}-f0c2a6de";
@@ -159,7 +160,7 @@ async fn no_secret_is_ever_told() {
     server.host.add("studio/kitchen", &[("Kitchen.uproject", UPROJECT)]);
     let setup = server.setup_token.clone().expect("printed").reveal().clone();
     let mut secrets = Secrets(
-        [HEADER, TARGET, SLACK, DISCORD, TEAMS, SMTP, PASSWORD, SECOND_PASSWORD, WRONG_PASSWORD, GOOD_TOKEN].map(String::from).into(),
+        [HEADER, TARGET, WEBHOOK, SLACK, DISCORD, TEAMS, SMTP, PASSWORD, SECOND_PASSWORD, WRONG_PASSWORD, GOOD_TOKEN].map(String::from).into(),
     );
     secrets.0.push(setup.clone());
     let check = |secrets: &Secrets, reply: &Reply, shown: &[&str]| {
@@ -176,7 +177,7 @@ async fn no_secret_is_ever_told() {
     secrets.0.push(session.clone());
     let organization = format!("/organizations/{}", text(&reply.json()["organization"]["id"]));
     let ask = |method: &str, path: &str| -> Ask { server.ask(method, path).bearer(&session) };
-    let connect = ask("PUT", &format!("{organization}/integrations/githost")).json(&json!({ "token": GOOD_TOKEN }));
+    let connect = ask("PUT", &format!("{organization}/integrations/githost")).json(&json!({"token": GOOD_TOKEN, "webhookSecret": WEBHOOK}));
     check(&secrets, &connect.send().await.expect(200), &[]);
     let smtp = json!({"host": "mail.example", "from": "a@example.com", "password": SMTP});
     let settings = json!({"slackWebhookUrl": SLACK, "discordWebhookUrl": DISCORD, "teamsWebhookUrl": TEAMS, "smtp": smtp});
