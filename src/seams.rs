@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model::deploy::DeployFailureCode;
 use crate::model::log::LogStream;
+use crate::model::organization::Installation;
 use crate::model::{Id, Organization, Secret};
 use crate::platform::accounts::Account;
 use crate::platform::confinement::Confinement;
@@ -147,6 +148,8 @@ pub struct ServerDescription {
     pub version: String,
     /// Whose the credentials are.
     pub account: Option<String>,
+    /// An app's: where it is installed.
+    pub installations: Vec<Installation>,
 }
 
 /// A repository or depot.

@@ -6,8 +6,8 @@ use cookhouse::keys::{self, KeyError, Step};
 use cookhouse::model::build_setting::{BuildSetting, DeployTargetSetting, Supersede, Trigger};
 use cookhouse::model::idempotency::RememberedAnswer;
 use cookhouse::model::organization::{
-    DefaultProjectSettings, GithostConnection, GithostStatus, IntegrationSettings, Organization, Smtp, SmtpSecurity, StreamvcConnection,
-    WebhookSecrets,
+    DefaultProjectSettings, GithostApp, GithostConnection, GithostStatus, IntegrationSettings, Organization, Smtp, SmtpSecurity,
+    StreamvcConnection, WebhookSecrets,
 };
 use cookhouse::model::{Id, Timestamp, places};
 use cookhouse::store::{self, Read, Store};
@@ -76,6 +76,7 @@ impl Host {
                 api_base_url: "https://git.test/api".into(),
                 git_base_url: "https://git.test".into(),
                 token: seal(places::githost_token(id)),
+                app: seal(places::githost_key(id)).map(|private_key| GithostApp { id: "1".into(), private_key }),
                 webhook: WebhookSecrets {
                     current: seal(places::githost_webhook(id)),
                     former: seal(places::githost_webhook(id)),

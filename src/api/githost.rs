@@ -39,7 +39,7 @@ impl Githost {
         if !connection.installations.iter().any(|installation| installation.id == installation_id) {
             return Err(Problem::InstallationNotFound.into());
         }
-        let binding = connections::githost(&app.vault, &organization).map_err(|error| match error {
+        let binding = connections::githost(&app.vault, &organization, installation_id).map_err(|error| match error {
             ConnectionError::NotConnected => Problem::GithostNotConnected.into(),
             ConnectionError::Vault(error) => ApiError::internal(error),
         })?;

@@ -16,16 +16,17 @@ use super::githost::{self, Githost};
 use super::integration_settings::{IntegrationSettingsView, SettingsChange};
 use super::urls;
 use crate::app;
-use crate::builds::connections::{GITHOST_PLUGIN, githost_token_place, githost_webhook_place};
+use crate::builds::connections::{GITHOST_PLUGIN, githost_key_place, githost_token_place, githost_webhook_place};
 use crate::model::build_setting::{BUILD_TYPES, PLATFORMS, Supersede};
 use crate::model::organization::{
-    DefaultProjectSettings, GithostConnection, GithostStatus, Installation, PLAN, StreamvcConnection, WebhookSecrets,
+    DefaultProjectSettings, GithostApp, GithostConnection, GithostStatus, Installation, PLAN, StreamvcConnection, WebhookSecrets,
 };
 use crate::model::retention::Keep;
 use crate::model::secret::Sealed;
 use crate::model::validation::InvalidCode;
 use crate::model::{Id, Organization, Secret, Timestamp};
-use crate::seams::{PluginBinding, SourceProblem};
+use crate::plugins::can_sign;
+use crate::seams::{PluginBinding, SourceError, SourceProblem};
 use crate::store::Read;
 use crate::vault::Vault;
 
@@ -118,6 +119,10 @@ pub(super) struct GithostView {
     git_base_url: String,
     /// Whether a token is stored; it is never shown.
     token_set: bool,
+    /// With an app: its id, or its client id.
+    app_id: Option<String>,
+    /// Whether an app's private key is stored; it is never shown.
+    private_key_set: bool,
     /// Whether a webhook secret is stored; it is never shown.
     webhook_secret_set: bool,
     /// When the credentials were last seen to work.
@@ -133,6 +138,8 @@ impl GithostView {
             api_base_url: connection.map(|connection| connection.api_base_url.clone()).unwrap_or_default(),
             git_base_url: connection.map(|connection| connection.git_base_url.clone()).unwrap_or_default(),
             token_set: connection.is_some_and(|connection| connection.token.is_some()),
+            app_id: connection.and_then(|connection| connection.app.as_ref()).map(|app| app.id.clone()),
+            private_key_set: connection.is_some_and(|connection| connection.app.is_some()),
             webhook_secret_set: connection.is_some_and(|connection| connection.webhook.current.is_some()),
             checked_at: connection.map(|connection| connection.checked_at),
         }
@@ -310,9 +317,15 @@ pub(super) fn supersede() -> Check<'static, Supersede> {
     check.about(about).example("pending")
 }
 
-/// Body of PUT `/organizations/:id/integrations/githost`, with a token.
+/// What the git host knows the service by.
+enum Credentials {
+    Token(Secret),
+    App { id: String, key: Secret },
+}
+
+/// Body of PUT `/organizations/:id/integrations/githost`, with a token or with an app.
 pub(super) struct ConnectGithost {
-    token: Secret,
+    credentials: Credentials,
     webhook_secret: Change<Secret>,
     api_base_url: String,
     git_base_url: String,
@@ -320,9 +333,31 @@ pub(super) struct ConnectGithost {
 
 impl ReadFields for ConnectGithost {
     fn read(fields: &mut Fields) -> Option<Self> {
-        let token =
-            fields.required("token", token().about("An access token of the git host that may read the repositories; never shown again."));
-        let secret = webhook_secret().about("What the git host signs its deliveries to `/hooks/githost` with; never shown. Absent: stays; null: is forgotten.");
+        let (has_token, has_secret) = (fields.has("token"), fields.has("webhookSecret"));
+        let is_app = fields.has("appId") || fields.has("privateKeyPem");
+        let about = "An access token of the git host that may read the repositories; never shown again. Not together with an app.";
+        let token = fields.optional("token", token().about(about));
+        let about = "The app's id or client id at the git host, where the service signs in as an app.";
+        let id = fields.optional("appId", app_id().about(about).example("Iv1.8a61f9b3a7aba766"));
+        let about = "The app's private RSA key, PEM; never shown again. Required together with `appId`.";
+        let key = fields.optional("privateKeyPem", private_key().about(about));
+        let mut must_have = |field: &str, value: bool, message: &str| {
+            if !value && !fields.has_failed_on(field) {
+                fields.refuse(field, InvalidCode::Required, message);
+            }
+        };
+        match is_app {
+            true => {
+                must_have("appId", id.is_some(), "is required for an app");
+                must_have("privateKeyPem", key.is_some(), "is required for an app");
+                must_have("webhookSecret", has_secret, "is required for an app");
+                if has_token {
+                    fields.refuse("token", InvalidCode::NotAllowed, "is not given together with an app");
+                }
+            }
+            false => must_have("token", token.is_some(), "is required, or appId and privateKeyPem"),
+        }
+        let secret = webhook_secret().about("What the git host signs its deliveries to `/hooks/githost` with; never shown. Absent: stays (an app needs one); null: is forgotten.");
         let webhook_secret = fields.change("webhookSecret", secret);
         let about = "Base of the git host's API. Absent: the public host's. A server of one's own: its address and `/api/v3`.";
         let api = fields.change("apiBaseUrl", base_url().about(about).example("https://git.studio.example/api/v3")).value();
@@ -340,7 +375,11 @@ impl ReadFields for ConnectGithost {
                 (api, git)
             }
         };
-        Some(ConnectGithost { token: token?, webhook_secret, api_base_url, git_base_url })
+        let credentials = match is_app {
+            true => Credentials::App { id: id?, key: key? },
+            false => Credentials::Token(token?),
+        };
+        Some(ConnectGithost { credentials, webhook_secret, api_base_url, git_base_url })
     }
 }
 
@@ -350,6 +389,21 @@ fn token() -> Check<'static, Secret> {
         if is_plain { Ok(token) } else { Err(Fault::invalid("must be visible ASCII without spaces")) }
     });
     check.with("pattern", "^[!-~]+$").example("<GITHOST_TOKEN>")
+}
+
+/// A number, or the client id that newer servers prefer.
+fn app_id() -> Check<'static, String> {
+    let check = body::text(100).and(|id: String| {
+        let is_plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        if is_plain { Ok(id) } else { Err(Fault::invalid("must be the app's id or client id")) }
+    });
+    check.with("pattern", "^[A-Za-z0-9._-]+$")
+}
+
+fn private_key() -> Check<'static, Secret> {
+    body::secret(16 * 1024).and(|key: Secret| {
+        if can_sign(key.reveal()) { Ok(key) } else { Err(Fault::invalid("must be the app's private RSA key in PEM, of 2048 bits or more")) }
+    })
 }
 
 /// Long enough that nobody finds it by trying.
@@ -368,47 +422,46 @@ fn base_url() -> Check<'static, String> {
     })
 }
 
-/// Connects the git host with a token: verified against the server before it is stored.
+/// Connects the git host with a token or as an app: verified against the server before it is stored.
 pub(super) async fn connect_githost(call: Call<Id<Organization>, (), ConnectGithost>) -> Result<Ok200<GithostView>> {
     let (app, caller, head, id) = (call.app.clone(), call.caller, call.head, call.path);
-    let ConnectGithost { token, webhook_secret, api_base_url, git_base_url } = call.body;
+    let ConnectGithost { credentials, webhook_secret, api_base_url, git_base_url } = call.body;
     app.store.read(|snapshot| find(snapshot, &caller, id))?;
-    let binding = PluginBinding {
-        plugin: GITHOST_PLUGIN.into(),
-        organization: id,
-        config: json!({"mode": "token", "apiBaseUrl": api_base_url, "gitBaseUrl": git_base_url}),
-        secrets: BTreeMap::from([("token".to_owned(), token.clone())]),
+    let (mode, name, secret, field) = match &credentials {
+        Credentials::Token(token) => (json!({"mode": "token"}), "token", token, "token"),
+        Credentials::App { id, key } => (json!({"mode": "app", "appId": id}), "privateKey", key, "privateKeyPem"),
     };
-    let host = Githost::with(&app, binding);
-    let described = app.source_control.check(host.binding(), host.call()).await.map_err(|error| match error.problem {
-        SourceProblem::Unauthenticated => {
-            ApiError::field("token", InvalidCode::InvalidValue, "the git host does not take this token").because(error)
-        }
-        SourceProblem::Forbidden => {
-            ApiError::field("token", InvalidCode::InvalidValue, "the git host does not allow this token enough").because(error)
-        }
-        SourceProblem::NotFound | SourceProblem::Invalid => {
-            ApiError::field("apiBaseUrl", InvalidCode::InvalidValue, "there is no git host's API at this address").because(error)
-        }
-        SourceProblem::RateLimited
-        | SourceProblem::Unavailable
-        | SourceProblem::TimedOut
-        | SourceProblem::TooLarge
-        | SourceProblem::Cancelled
-        | SourceProblem::StorageFull
-        | SourceProblem::Broken => githost::refusal(error),
-    })?;
-    let account = described.account.filter(|account| is_plain_account(account)).unwrap_or_else(|| "token".to_owned());
+    let mut config = mode;
+    config["apiBaseUrl"] = api_base_url.clone().into();
+    config["gitBaseUrl"] = git_base_url.clone().into();
+    let secrets = BTreeMap::from([(name.to_owned(), secret.clone())]);
+    let host = Githost::with(&app, PluginBinding { plugin: GITHOST_PLUGIN.into(), organization: id, config, secrets });
+    let checked = app.source_control.check(host.binding(), host.call()).await;
+    let described = checked.map_err(|error| not_verified(error, field))?;
     let now = app.clock.now();
+    let seal = |place: &str, secret: &Secret| app.vault.seal(place, secret.reveal()).map_err(ApiError::internal);
     let mut connection = GithostConnection {
         status: GithostStatus::Connected,
         api_base_url,
         git_base_url,
-        token: Some(app.vault.seal(&githost_token_place(id), token.reveal()).map_err(ApiError::internal)?),
+        token: None,
+        app: None,
         webhook: WebhookSecrets::default(),
-        installations: vec![Installation { id: account.clone(), account, repository_selection: "all".into(), suspended: false }],
+        installations: described.installations,
         checked_at: now,
     };
+    match &credentials {
+        Credentials::Token(token) => {
+            let account = described.account.filter(|account| is_plain_account(account)).unwrap_or_else(|| "token".to_owned());
+            connection.token = Some(seal(&githost_token_place(id), token)?);
+            connection.installations =
+                vec![Installation { id: account.clone(), account, repository_selection: "all".into(), suspended: false }];
+        }
+        Credentials::App { id: app_id, key } => {
+            connection.app = Some(GithostApp { id: app_id.clone(), private_key: seal(&githost_key_place(id), key)? });
+            connection.status = connection.status_by_installations();
+        }
+    }
     let vault = app.vault.clone();
     let update = move |tx: &crate::store::Change| {
         let mut organization = find(tx, &caller, id)?;
@@ -423,6 +476,25 @@ pub(super) async fn connect_githost(call: Call<Id<Organization>, (), ConnectGith
         Ok::<_, ApiError>(Ok200(view))
     };
     app.store.write(update).await
+}
+
+/// What the git host said to credentials that are not stored yet.
+fn not_verified(error: SourceError, field: &str) -> ApiError {
+    let invalid = |field: &str, message: &str| ApiError::field(field, InvalidCode::InvalidValue, message);
+    match error.problem {
+        SourceProblem::Unauthenticated => invalid(field, "the git host does not take these credentials").because(error),
+        SourceProblem::Forbidden => invalid(field, "the git host does not allow these credentials enough").because(error),
+        SourceProblem::NotFound | SourceProblem::Invalid => {
+            invalid("apiBaseUrl", "there is no git host's API at this address").because(error)
+        }
+        SourceProblem::RateLimited
+        | SourceProblem::Unavailable
+        | SourceProblem::TimedOut
+        | SourceProblem::TooLarge
+        | SourceProblem::Cancelled
+        | SourceProblem::StorageFull
+        | SourceProblem::Broken => githost::refusal(error),
+    }
 }
 
 /// Who reconnects without naming a secret keeps the one there is; the same secret again is no change.
@@ -464,6 +536,7 @@ pub(super) async fn disconnect_githost(call: Call<Id<Organization>>) -> Result<N
         let connection = connection.ok_or_else(|| ApiError::new(Problem::NotFound, "The organization is not connected to a git host."))?;
         connection.status = GithostStatus::Disconnected;
         connection.token = None;
+        connection.app = None;
         connection.webhook = WebhookSecrets::default();
         organization.updated_at = now;
         organization.version += 1;

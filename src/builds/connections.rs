@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::model::log::LogStream;
 pub use crate::model::places::{
-    deploy_secret as deploy_secret_place, githost_token as githost_token_place, githost_webhook as githost_webhook_place,
-    upload_header as upload_header_place,
+    deploy_secret as deploy_secret_place, githost_key as githost_key_place, githost_token as githost_token_place,
+    githost_webhook as githost_webhook_place, upload_header as upload_header_place,
 };
 use crate::model::project::SourceLink;
 use crate::model::{BuildSetting, Organization, Secret};
@@ -44,23 +44,32 @@ pub enum ConnectionError {
     Vault(#[from] VaultError),
 }
 
-/// How to call the git host of an organization, whatever the connection's status.
-pub fn githost(vault: &Vault, organization: &Organization) -> Result<PluginBinding, ConnectionError> {
+/// How to call the git host of an organization, whatever the connection's status. With an app, `installation` says for
+/// whom; what it may reach then is the installation's.
+pub fn githost(vault: &Vault, organization: &Organization, installation: &str) -> Result<PluginBinding, ConnectionError> {
     let connection = organization.githost.as_ref().ok_or(ConnectionError::NotConnected)?;
-    let token = connection.token.as_ref().ok_or(ConnectionError::NotConnected)?;
-    let token = vault.open_sealed(&githost_token_place(organization.id), token)?;
+    let (mut config, name, secret) = match (&connection.app, &connection.token) {
+        (Some(app), _) => {
+            let key = vault.open_sealed(&githost_key_place(organization.id), &app.private_key)?;
+            (json!({"mode": "app", "appId": app.id, "installationId": installation}), "privateKey", key)
+        }
+        (None, Some(token)) => (json!({"mode": "token"}), "token", vault.open_sealed(&githost_token_place(organization.id), token)?),
+        (None, None) => return Err(ConnectionError::NotConnected),
+    };
+    config["apiBaseUrl"] = connection.api_base_url.clone().into();
+    config["gitBaseUrl"] = connection.git_base_url.clone().into();
     Ok(PluginBinding {
         plugin: GITHOST_PLUGIN.into(),
         organization: organization.id,
-        config: json!({"mode": "token", "apiBaseUrl": connection.api_base_url, "gitBaseUrl": connection.git_base_url}),
-        secrets: BTreeMap::from([("token".to_owned(), token)]),
+        config,
+        secrets: BTreeMap::from([(name.to_owned(), secret)]),
     })
 }
 
 /// How to call the server that holds a project's code, and what the plugin knows the codebase by.
 pub fn source<'a>(vault: &Vault, organization: &Organization, link: &'a SourceLink) -> Result<(PluginBinding, &'a str), ConnectionError> {
     match link {
-        SourceLink::Githost { repo_full_name, .. } => Ok((githost(vault, organization)?, repo_full_name)),
+        SourceLink::Githost { installation_id, repo_full_name, .. } => Ok((githost(vault, organization, installation_id)?, repo_full_name)),
         SourceLink::Streamvc { .. } => Err(ConnectionError::NotConnected),
     }
 }

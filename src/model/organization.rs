@@ -158,6 +158,9 @@ pub struct GithostConnection {
     pub git_base_url: String,
     /// Token mode: the access token.
     pub token: Option<Sealed>,
+    /// App mode: the app.
+    #[serde(default)]
+    pub app: Option<GithostApp>,
     /// What the git host signs its deliveries with.
     #[serde(default)]
     pub webhook: WebhookSecrets,
@@ -165,6 +168,16 @@ pub struct GithostConnection {
     pub installations: Vec<Installation>,
     /// When the credentials were last seen to work.
     pub checked_at: Timestamp,
+}
+
+/// An app that the git host knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GithostApp {
+    /// Its id, or its client id.
+    pub id: String,
+    /// Its private key, PEM.
+    pub private_key: Sealed,
 }
 
 /// What deliveries of a git host are signed with. For a day after a change both secrets are taken, so that none is lost
@@ -239,6 +252,7 @@ impl GithostConnection {
         let found = self.installations.iter().find(|installation| installation.id == installation_id);
         match (self.status, found) {
             (GithostStatus::Connected, Some(installation)) if installation.suspended => GithostStatus::Suspended,
+            (GithostStatus::Connected, None) if self.app.is_some() => GithostStatus::Disconnected,
             (status, _) => status,
         }
     }

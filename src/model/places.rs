@@ -10,6 +10,11 @@ pub fn githost_token(organization: Id<Organization>) -> String {
     format!("organization/{organization}/githost/token")
 }
 
+/// The private key of a git host's app.
+pub fn githost_key(organization: Id<Organization>) -> String {
+    format!("organization/{organization}/githost/privateKey")
+}
+
 /// What a git host's deliveries are signed with.
 pub fn githost_webhook(organization: Id<Organization>) -> String {
     format!("organization/{organization}/githost/webhookSecret")
@@ -59,7 +64,8 @@ pub fn of_organization(organization: &mut Organization) -> Vec<(String, &mut Sea
     let githost = organization.githost.as_mut().into_iter().flat_map(move |connection| {
         let token = connection.token.as_mut().map(|token| (githost_token(id), token));
         let webhook = [connection.webhook.current.as_mut(), connection.webhook.former.as_mut()].into_iter().flatten();
-        token.into_iter().chain(webhook.map(move |secret| (githost_webhook(id), secret)))
+        let key = connection.app.as_mut().map(|app| (githost_key(id), &mut app.private_key));
+        token.into_iter().chain(key).chain(webhook.map(move |secret| (githost_webhook(id), secret)))
     });
     let ticket = organization.streamvc.as_mut().and_then(|connection| connection.ticket.as_mut());
     addresses.chain(githost).chain(ticket.map(|ticket| (streamvc_ticket(id), ticket))).collect()

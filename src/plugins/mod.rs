@@ -36,6 +36,7 @@ use tokio::time::Instant;
 use wasmtime::component::ResourceTable;
 
 pub use error::PluginError;
+pub use host::digest::can_sign;
 pub use registry::{Component, PluginState, PluginSummary};
 
 use crate::outbound::Outbound;

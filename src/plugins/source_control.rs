@@ -13,6 +13,7 @@ use super::host::CallState;
 use super::host::workspaces::Workspace;
 use super::registry::Linked;
 use super::{PluginError, Plugins};
+use crate::model::organization::Installation;
 use crate::seams::{
     Branch, BranchPage, CallContext, Materialised, PluginBinding, Repository, RepositoryPage, Revision, ServerDescription, SourceControl,
     SourceError, SourceProblem,
@@ -108,6 +109,15 @@ fn revision(found: contract::Revision) -> Revision {
     Revision { id: name(&found.id), message: super::text::prefix(&message, 16 * LONGEST).to_owned(), author: name(&found.author) }
 }
 
+/// What an app's plugin says of its installations, as far as it can be used.
+fn installations(extra: &[(String, String)]) -> Vec<Installation> {
+    let listed = extra.iter().find(|(key, _)| key == "installations").map(|(_, text)| text.as_str()).unwrap_or("[]");
+    let listed: Vec<Installation> = serde_json::from_str(listed).unwrap_or_default();
+    let is_plain = |id: &str| (1..=100).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let usable = listed.into_iter().filter(|one| is_plain(&one.id)).take(MOST_ITEMS);
+    usable.map(|one| Installation { account: name(&one.account), repository_selection: name(&one.repository_selection), ..one }).collect()
+}
+
 fn name(text: &str) -> String {
     super::text::clean(text, LONGEST)
 }
@@ -123,6 +133,7 @@ impl SourceControl for Plugins {
                 product: name(&server.product),
                 version: name(&server.version),
                 account: server.account.as_deref().map(name),
+                installations: installations(&server.extra),
             })
         }
         .boxed()

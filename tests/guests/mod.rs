@@ -1,5 +1,6 @@
 //! The bundled plugins in the real host, against servers that are real and servers that misbehave.
 
+mod apps;
 mod checkout;
 mod hostile;
 mod reading;

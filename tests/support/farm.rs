@@ -67,7 +67,10 @@ fn revision(id: &str) -> Revision {
 
 impl SourceControl for DirectorySource {
     fn check<'a>(&'a self, _: &'a PluginBinding, _: CallContext) -> BoxFuture<'a, Result<ServerDescription, SourceError>> {
-        async move { self.answer(ServerDescription { product: "directory".into(), version: "1".into(), account: None }) }.boxed()
+        async move {
+            self.answer(ServerDescription { product: "directory".into(), version: "1".into(), account: None, installations: Vec::new() })
+        }
+        .boxed()
     }
     fn list_repositories<'a>(
         &'a self,

@@ -93,7 +93,7 @@ impl SourceControl for FakeHost {
     fn check<'a>(&'a self, binding: &'a PluginBinding, _: CallContext) -> BoxFuture<'a, Result<ServerDescription, SourceError>> {
         async move {
             self.enter(binding, "check".into())?;
-            Ok(ServerDescription { product: "fake".into(), version: "1".into(), account: Some("studio".into()) })
+            Ok(ServerDescription { product: "fake".into(), version: "1".into(), account: Some("studio".into()), installations: Vec::new() })
         }
         .boxed()
     }

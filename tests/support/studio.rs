@@ -42,6 +42,7 @@ pub(crate) fn records(clock: &Clock, kind: Kind) -> Records {
             api_base_url: "https://git.studio.test/api/v3".into(),
             git_base_url: "https://git.studio.test".into(),
             token: None,
+            app: None,
             webhook: WebhookSecrets::default(),
             installations: Vec::new(),
             checked_at: now,

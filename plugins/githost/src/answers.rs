@@ -135,7 +135,7 @@ fn text_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Str
 }
 
 /// `2024-05-06T07:08:09Z` or with an offset, in milliseconds since 1970.
-fn milliseconds(text: &str) -> Option<u64> {
+pub(crate) fn milliseconds(text: &str) -> Option<u64> {
     let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
     let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);

@@ -1,5 +1,18 @@
 //! Base64 as the contents API wraps files in it.
 
+/// The text for addresses and tokens (RFC 4648, 5), without padding.
+pub fn encode_url(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let held = chunk.iter().fold(0u32, |held, byte| held << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..=chunk.len() {
+            out.push(LETTERS[(held >> (18 - 6 * place) & 63) as usize] as char);
+        }
+    }
+    out
+}
+
 /// The bytes, or `None` when the text is no base64. Line ends are skipped.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);

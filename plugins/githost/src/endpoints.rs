@@ -10,6 +10,19 @@ pub const USER: &str = "/user";
 /// The server's version, on Gitea and Forgejo.
 pub const VERSION: &str = "/version";
 
+/// The app itself.
+pub const APP: &str = "/app";
+
+/// Where the app is installed, one page.
+pub fn installations(page: u32) -> String {
+    format!("/app/installations?per_page=100&page={page}")
+}
+
+/// What an installation reaches.
+pub fn installed_repositories(position: Position) -> String {
+    format!("/installation/repositories?{}", page(position))
+}
+
 /// What the credentials reach.
 pub fn repositories(position: Position) -> String {
     format!("/user/repos?{}", page(position))

@@ -1,6 +1,6 @@
 //! githost: repositories, branches, files and checkouts of a git host that speaks GitHub's REST API (github.com, GitHub
-//! Enterprise Server) or one like it (Gitea, Forgejo). It signs in with a token; other ways of signing in go into `settings`
-//! (what is configured) and `guest::web` (what is put on a request).
+//! Enterprise Server) or one like it (Gitea, Forgejo). It signs in with a token that was entered, or as an app: see
+//! `app` and `guest::credentials`.
 //!
 //! `guest` speaks to the host and exists only in WebAssembly. Everything else is pure and tested natively.
 //!
@@ -18,6 +18,7 @@
 #![deny(missing_docs, unreachable_pub)]
 
 pub mod answers;
+pub mod app;
 pub mod attributes;
 pub mod base64;
 pub mod endpoints;

@@ -14,15 +14,34 @@ struct Document {
     api_base_url: String,
     #[serde(default)]
     git_base_url: String,
+    #[serde(default)]
+    app_id: String,
+    #[serde(default)]
+    installation_id: String,
 }
 
 fn token_mode() -> String {
     "token".to_owned()
 }
 
+/// How the service signs in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// With a token that somebody entered.
+    Token,
+    /// As an app.
+    App {
+        /// The app's id, or its client id.
+        app_id: String,
+        /// Which of its installations; none while they are being listed.
+        installation_id: Option<String>,
+    },
+}
+
 /// A connection's settings, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
+    mode: Mode,
     /// Base of the REST API, without a slash at its end.
     api: Address,
     /// Base of the clone addresses, without a slash at its end.
@@ -34,10 +53,21 @@ impl Settings {
     pub fn parse(document: &str) -> Result<Self, Problem> {
         let document: Document = serde_json::from_str(document)
             .map_err(|error| Problem::new(Code::InvalidConfig, format!("the settings of the git host cannot be read: {error}")))?;
-        if document.mode != "token" {
-            return Err(Problem::new(Code::InvalidConfig, "the git host's mode must be \"token\""));
-        }
-        Ok(Settings { api: base("apiBaseUrl", &document.api_base_url)?, git: base("gitBaseUrl", &document.git_base_url)? })
+        let is_name = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        let mode = match document.mode.as_str() {
+            "token" => Mode::Token,
+            "app" if document.app_id.is_empty() || !is_name(&document.app_id) || !is_name(&document.installation_id) => {
+                return Err(Problem::new(Code::InvalidConfig, "appId and installationId must be the git host's own ids"));
+            }
+            "app" => Mode::App { app_id: document.app_id, installation_id: Some(document.installation_id).filter(|id| !id.is_empty()) },
+            _ => return Err(Problem::new(Code::InvalidConfig, "the git host's mode must be \"token\" or \"app\"")),
+        };
+        Ok(Settings { mode, api: base("apiBaseUrl", &document.api_base_url)?, git: base("gitBaseUrl", &document.git_base_url)? })
+    }
+
+    /// How to sign in.
+    pub fn mode(&self) -> &Mode {
+        &self.mode
     }
 
     /// Base of the REST API.
@@ -92,7 +122,9 @@ mod tests {
     fn what_cannot_work_is_named() {
         for (document, word) in [
             ("nonsense", "cannot be read"),
-            (r#"{"mode":"app","apiBaseUrl":"https://a","gitBaseUrl":"https://b"}"#, "mode"),
+            (r#"{"mode":"ssh","apiBaseUrl":"https://a","gitBaseUrl":"https://b"}"#, "mode"),
+            (r#"{"mode":"app","apiBaseUrl":"https://a","gitBaseUrl":"https://b"}"#, "appId"),
+            (r#"{"mode":"app","appId":"1","installationId":"../1","apiBaseUrl":"https://a","gitBaseUrl":"https://b"}"#, "installationId"),
             (r#"{"gitBaseUrl":"https://b"}"#, "apiBaseUrl"),
             (r#"{"apiBaseUrl":"https://a","gitBaseUrl":"file:///srv"}"#, "gitBaseUrl"),
             (r#"{"apiBaseUrl":"https://a","gitBaseUrl":"https://user:pw@b"}"#, "user name or password"),

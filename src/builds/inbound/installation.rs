@@ -3,7 +3,7 @@
 use super::{Verdict, ignored};
 use crate::builds::Builds;
 use crate::model::delivery::{InstallationChange, Outcome, RepositoriesChange};
-use crate::model::organization::{GithostConnection, GithostStatus};
+use crate::model::organization::{GithostConnection, GithostStatus, Installation};
 use crate::model::project::SourceLink;
 use crate::model::{Id, Organization, Project};
 use crate::store::tables::{PROJECTS_BY_SOURCE, project_source_prefix};
@@ -19,6 +19,16 @@ impl Builds {
     ) -> Result<Verdict, StoreError> {
         self.connection_changed(tx, organization, |connection| {
             let place = connection.installations.iter().position(|installation| installation.id == change.installation);
+            if place.is_none() && connection.app.is_some() && change.action == "created" {
+                connection.installations.push(Installation {
+                    id: change.installation.clone(),
+                    account: change.account.clone(),
+                    repository_selection: change.repository_selection.clone(),
+                    suspended: false,
+                });
+                connection.status = connection.status_by_installations();
+                return (Outcome::Updated, format!("The app was installed for {}.", change.account), Vec::new());
+            }
             let Some(place) = place else { return ignored(UNKNOWN) };
             let message = match change.action.as_str() {
                 "deleted" => {

@@ -5,6 +5,7 @@
 //! from those repositories; and the Git LFS batch API. Read-only, one token for everything, loopback.
 
 mod answer;
+mod apps;
 mod large_files;
 mod repositories;
 mod rest;
@@ -31,6 +32,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use answer::{Answer, message};
+pub use apps::App;
 pub use repositories::{Commit, Repositories};
 
 /// Requests that are remembered.
@@ -53,6 +55,8 @@ pub struct Settings {
     pub is_old: bool,
     /// Its address as clients see it (`https://host:port`), where something stands in front of it and speaks TLS.
     pub base: Option<String>,
+    /// An app whose installations' tokens open their repositories, in the shape of `/api/v3`.
+    pub app: Option<App>,
 }
 
 impl Settings {
@@ -66,6 +70,7 @@ impl Settings {
             tree_limit: 100_000,
             is_old: false,
             base: None,
+            app: None,
         }
     }
 }
@@ -83,6 +88,7 @@ struct Shared {
     settings: Settings,
     base: String,
     repositories: Repositories,
+    tokens: apps::Tokens,
     requests: Mutex<VecDeque<String>>,
     bytes: Arc<AtomicU64>,
 }
@@ -96,6 +102,7 @@ impl GitServer {
             base: settings.base.clone().unwrap_or_else(|| format!("http://{address}")),
             repositories: Repositories::new(&settings.directory),
             settings,
+            tokens: apps::Tokens::default(),
             requests: Mutex::default(),
             bytes: Arc::default(),
         });
@@ -132,6 +139,11 @@ impl GitServer {
     /// `METHOD path?query` of the requests so far, oldest first; of very many the newest.
     pub fn requests(&self) -> Vec<String> {
         self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Takes back every token that the app bought.
+    pub fn revoke_tokens(&self) {
+        self.shared.tokens.revoke();
     }
 
     /// Bytes of packs and large files that were sent.
@@ -188,6 +200,9 @@ impl Shared {
         if let Some(key) = large_files::key_of(&request) {
             return large_files::object(self, &path, key).await;
         }
+        if apps::is_app_path(&path) {
+            return apps::answer(self, request).await;
+        }
         if !self.is_authorized(&request) {
             let mut refusal = message(StatusCode::UNAUTHORIZED, "Bad credentials");
             refusal.headers_mut().insert(WWW_AUTHENTICATE, hyper::header::HeaderValue::from_static("Basic realm=\"git\""));
@@ -208,7 +223,8 @@ impl Shared {
         else {
             return false;
         };
-        let is_token = |candidate: &[u8]| bool::from(candidate.ct_eq(self.settings.token.as_bytes()));
+        let is_bought = |candidate: &[u8]| std::str::from_utf8(candidate).is_ok_and(|token| self.tokens.opens(token, request.uri().path()));
+        let is_token = |candidate: &[u8]| bool::from(candidate.ct_eq(self.settings.token.as_bytes())) || is_bought(candidate);
         if scheme.eq_ignore_ascii_case("basic") {
             let Ok(pair) = BASE64_STANDARD.decode(value.trim()) else { return false };
             let password = pair.iter().position(|byte| *byte == b':').map(|at| &pair[at + 1..]);

@@ -66,6 +66,7 @@ impl Asked<'_> {
             ["user"] => Ok(document(&json!({ "login": self.server.settings.account, "id": 1, "type": "User" }))),
             ["version"] if self.flavor == Flavor::V1 => Ok(document(&json!({ "version": "1.22.3" }))),
             ["user", "repos"] => self.repositories().await,
+            ["installation", "repositories"] if self.flavor == Flavor::V3 => self.installed_repositories().await,
             ["repos", owner, name, rest @ ..] => {
                 let full_name = format!("{owner}/{name}");
                 match self.server.repositories.directory_of(&full_name) {
@@ -86,6 +87,22 @@ impl Asked<'_> {
             }
         }
         Ok(self.list(items, names.len()))
+    }
+
+    async fn installed_repositories(&self) -> io::Result<Answer> {
+        let names = self.server.repositories.names().await?;
+        let mut items = Vec::new();
+        for name in self.page(&names) {
+            if let Some(directory) = self.server.repositories.directory_of(name) {
+                items.push(rest_shapes::repository(name, &repositories::default_branch(&directory).await?));
+            }
+        }
+        let links = self.list(Vec::new(), names.len()).headers().get(LINK).cloned();
+        let mut answer = document(&json!({"total_count": names.len(), "repositories": items}));
+        if let Some(links) = links {
+            answer.headers_mut().insert(LINK, links);
+        }
+        Ok(answer)
     }
 
     async fn repository(&self, name: &str, directory: &Path, rest: &[&str]) -> io::Result<Answer> {

@@ -105,6 +105,11 @@ pub(crate) fn sign(algorithm: SignatureAlgorithm, key: &[u8], message: &[u8]) ->
     }
 }
 
+/// Whether a text is a private key, PEM, that an app's token can be signed with (RS256).
+pub fn can_sign(key: &str) -> bool {
+    sign(SignatureAlgorithm::Rs256, key.as_bytes(), b"probe").is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,7 +30,7 @@ pub(super) fn materialise(
     options: &CheckoutOptions,
 ) -> Result<Materialised, Error> {
     let job = Job { branch, commit, options };
-    let mut git = Git::new(settings.clone_address(repository), workspace);
+    let mut git = Git::new(settings, repository, workspace);
     say(Level::Info, format!("Checking out {repository} at {} ({})", commit.short(), branch.as_str()));
     let is_fresh = !prepare(&git)?;
     let outcome = match job.run(&mut git) {

@@ -2,6 +2,7 @@
 //! runs git, `checkout` puts a commit into a workspace.
 
 mod checkout;
+mod credentials;
 mod files;
 mod source;
 mod tool;
@@ -36,23 +37,28 @@ impl Guest for Githost {
     }
 
     fn list_branches(repository: String, query: Option<String>, page: PageRequest) -> Result<BranchPage, Error> {
-        source::list_branches(&web()?, &RepositoryName::parse(&repository)?, query.as_deref(), &page)
+        let repository = RepositoryName::parse(&repository)?;
+        source::list_branches(&of(&repository)?, &repository, query.as_deref(), &page)
     }
 
     fn resolve_head(repository: String, branch: String) -> Result<Revision, Error> {
-        source::resolve_head(&web()?, &RepositoryName::parse(&repository)?, &BranchName::parse(&branch)?)
+        let repository = RepositoryName::parse(&repository)?;
+        source::resolve_head(&of(&repository)?, &repository, &BranchName::parse(&branch)?)
     }
 
     fn describe_revision(repository: String, revision: String) -> Result<Revision, Error> {
-        source::describe_revision(&web()?, &RepositoryName::parse(&repository)?, &CommitName::parse(&revision)?)
+        let repository = RepositoryName::parse(&repository)?;
+        source::describe_revision(&of(&repository)?, &repository, &CommitName::parse(&revision)?)
     }
 
     fn read_file(repository: String, revision: String, path: String, limit: u32) -> Result<Vec<u8>, Error> {
-        files::read(&web()?, &RepositoryName::parse(&repository)?, &CommitName::parse(&revision)?, &FilePath::parse(&path)?, limit)
+        let repository = RepositoryName::parse(&repository)?;
+        files::read(&of(&repository)?, &repository, &CommitName::parse(&revision)?, &FilePath::parse(&path)?, limit)
     }
 
     fn find_files(repository: String, revision: String, pattern: String, max_depth: u32, limit: u32) -> Result<Found, Error> {
-        files::find(&web()?, &RepositoryName::parse(&repository)?, &CommitName::parse(&revision)?, &pattern, max_depth, limit)
+        let repository = RepositoryName::parse(&repository)?;
+        files::find(&of(&repository)?, &repository, &CommitName::parse(&revision)?, &pattern, max_depth, limit)
     }
 
     fn materialise(
@@ -66,7 +72,7 @@ impl Guest for Githost {
         let branch = BranchName::parse(&branch)?;
         let mut commit = CommitName::parse(&revision)?;
         if !commit.is_whole() {
-            commit = CommitName::parse(&source::describe_revision(&web()?, &repository, &commit)?.id)?;
+            commit = CommitName::parse(&source::describe_revision(&of(&repository)?, &repository, &commit)?.id)?;
         }
         checkout::materialise(&settings()?, &repository, &branch, &commit, workspace, &options)
     }
@@ -77,7 +83,12 @@ fn settings() -> Result<Settings, Error> {
 }
 
 fn web() -> Result<Web, Error> {
-    Ok(Web::new(settings()?))
+    Ok(Web::new(settings()?, None))
+}
+
+/// The API with the reach of one repository.
+fn of(repository: &RepositoryName) -> Result<Web, Error> {
+    Ok(Web::new(settings()?, Some(repository.clone())))
 }
 
 impl From<crate::answers::Revision> for Revision {

@@ -8,16 +8,27 @@ use super::bindings::exports::cookhouse::plugin::source_control::{
 };
 use super::web::{self, JSON, Web, finish, is_status};
 use crate::answers::{self, Commit, User, Version};
+use crate::app::{App, Installation, Reached};
 use crate::endpoints;
 use crate::names::{BranchName, CommitName, RepositoryName};
 use crate::paging::{LARGEST_PAGE, Position, has_next};
+use crate::settings::Mode;
 
 /// Pages of branches that one search looks through before it gives out a cursor.
 const PAGES_PER_SEARCH: u32 = 50;
 /// Commits that are asked for at the same time.
 const AT_ONCE: usize = 8;
 
+/// Pages of a hundred installations that are listed.
+const PAGES_OF_INSTALLATIONS: u32 = 10;
+
 pub(super) fn check(web: &Web) -> Result<Server, Error> {
+    let features = Features::REPOSITORIES | Features::BRANCHES | Features::REMOTE_READ | Features::LARGE_FILES;
+    if matches!(web.settings().mode(), Mode::App { .. }) {
+        let (account, installations) = installations(web)?;
+        let extra = vec![("installations".to_owned(), installations.to_string())];
+        return Ok(Server { product: "GitHub".to_owned(), version: String::new(), account: Some(account), features, extra });
+    }
     let response = match web.send(endpoints::USER, "application/json") {
         Ok(response) => response,
         Err(error) if is_status(&error, 404) => {
@@ -39,15 +50,32 @@ pub(super) fn check(web: &Web) -> Result<Server, Error> {
             Err(_) => ("GitHub compatible".to_owned(), String::new()),
         },
     };
-    let features = Features::REPOSITORIES | Features::BRANCHES | Features::REMOTE_READ | Features::LARGE_FILES;
     Ok(Server { product, version, account: (!user.login.is_empty()).then_some(user.login), features, extra: Vec::new() })
+}
+
+/// The app's name, and where it is installed.
+fn installations(web: &Web) -> Result<(String, serde_json::Value), Error> {
+    let app: App = web.get("app", endpoints::APP)?;
+    let mut found = Vec::new();
+    for page in 1..=PAGES_OF_INSTALLATIONS {
+        let some: Vec<Installation> = web.get("installations", &endpoints::installations(page))?;
+        let is_last = some.len() < 100;
+        found.extend(some.iter().map(Installation::described));
+        if is_last {
+            break;
+        }
+    }
+    Ok((app.slug, serde_json::Value::Array(found)))
 }
 
 pub(super) fn list_repositories(web: &Web, page: &PageRequest) -> Result<RepositoryPage, Error> {
     let position = Position::from_cursor(page.cursor.as_deref(), page.limit)?;
-    let response = web.send(&endpoints::repositories(position), JSON)?;
+    let is_app = matches!(web.settings().mode(), Mode::App { .. });
+    let address = if is_app { endpoints::installed_repositories(position) } else { endpoints::repositories(position) };
+    let response = web.send(&address, JSON)?;
     let link = response.header("link");
-    let found: Vec<answers::Repository> = web::read("repositories", &response)?;
+    let found: Vec<answers::Repository> =
+        if is_app { web::read::<Reached>("repositories", &response)?.repositories } else { web::read("repositories", &response)? };
     let next_cursor = has_next(link.as_deref(), found.len(), position.size).then(|| position.next_page().to_cursor());
     let items = found
         .into_iter()

@@ -7,10 +7,12 @@ use guest_support::{Code, Problem};
 use super::bindings::cookhouse::plugin::command::{self, Channel, Exit, Invocation};
 use super::bindings::cookhouse::plugin::log::{self, Level};
 use super::bindings::cookhouse::plugin::progress::{self, Unit};
-use super::bindings::cookhouse::plugin::secrets;
-use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
+use super::bindings::cookhouse::plugin::types::Error;
 use super::bindings::cookhouse::plugin::workspaces::Workspace;
+use super::credentials;
 use crate::git_output::{self, Failure, Line};
+use crate::names::RepositoryName;
+use crate::settings::Settings;
 
 /// Lines of a failed command that are kept for its error.
 const KEPT_LINES: usize = 40;
@@ -18,8 +20,8 @@ const KEPT_LINES: usize = 40;
 /// git in one workspace, for one repository.
 pub(super) struct Git<'a> {
     pub(super) workspace: &'a Workspace,
-    /// Without user or password.
-    address: String,
+    settings: &'a Settings,
+    repository: &'a RepositoryName,
     /// Bytes that came over the network, as git and git-lfs counted them.
     received: u64,
 }
@@ -52,8 +54,8 @@ impl From<Fault> for Error {
 }
 
 impl<'a> Git<'a> {
-    pub(super) fn new(address: String, workspace: &'a Workspace) -> Self {
-        Git { workspace, address, received: 0 }
+    pub(super) fn new(settings: &'a Settings, repository: &'a RepositoryName, workspace: &'a Workspace) -> Self {
+        Git { workspace, settings, repository, received: 0 }
     }
 
     pub(super) fn received(&self) -> u64 {
@@ -73,18 +75,29 @@ impl<'a> Git<'a> {
     /// this one command, and the token is told to its origin alone.
     fn signed_in(&self, arguments: &[String]) -> Result<Invocation, Error> {
         let invocation = self.invocation(arguments);
-        invocation.env("COOKHOUSE_GIT_REMOTE", &self.address);
+        invocation.env("COOKHOUSE_GIT_REMOTE", &self.settings.clone_address(self.repository));
         invocation.env("COOKHOUSE_GIT_USERNAME", "x-access-token");
-        match secrets::get("token") {
-            Ok(token) => invocation.secret_env("COOKHOUSE_GIT_PASSWORD", &token),
-            Err(Error { code: ErrorCode::NotFound, .. }) => {}
-            Err(error) => return Err(error),
+        if let Some(token) = credentials::of(self.settings, Some(self.repository))? {
+            invocation.secret_env("COOKHOUSE_GIT_PASSWORD", &token);
         }
         Ok(invocation)
     }
 
-    /// Runs a command that speaks to the server; its lines go to the log.
+    /// Runs a command that speaks to the server; its lines go to the log. An installation's token may end while a long
+    /// transfer runs: then it goes on with a new one, and what had arrived is kept.
     pub(super) fn transfer(&mut self, arguments: &[String]) -> Result<(), Fault> {
+        match self.transfer_once(arguments) {
+            Err(Fault::Failed(Failure::Outside(problem)))
+                if problem.code == Code::Unauthenticated && credentials::forget(self.settings, Some(self.repository)) =>
+            {
+                log::log(Level::Info, "The access token ended; going on with a new one", &[]);
+                self.transfer_once(arguments)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn transfer_once(&mut self, arguments: &[String]) -> Result<(), Fault> {
         let invocation = self.signed_in(arguments)?;
         let before = self.received;
         let mut last = 0;

@@ -4,10 +4,12 @@ use std::io;
 
 use serde::de::DeserializeOwned;
 
+use super::bindings::cookhouse::plugin::clock;
 use super::bindings::cookhouse::plugin::http::{self, Exchange, Request, Response};
-use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
-use super::bindings::cookhouse::plugin::{clock, secrets};
+use super::bindings::cookhouse::plugin::types::Error;
+use super::credentials;
 use crate::answers;
+use crate::names::RepositoryName;
 use crate::settings::Settings;
 use crate::status::{self, Limits};
 
@@ -27,11 +29,17 @@ pub(super) const RAW: &str = "application/vnd.github.raw+json";
 /// The API of one connection.
 pub(super) struct Web {
     settings: Settings,
+    /// The only one that is asked for, where that is known.
+    repository: Option<RepositoryName>,
 }
 
 impl Web {
-    pub(super) fn new(settings: Settings) -> Self {
-        Web { settings }
+    pub(super) fn new(settings: Settings, repository: Option<RepositoryName>) -> Self {
+        Web { settings, repository }
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Asks and reads the answer.
@@ -41,7 +49,13 @@ impl Web {
 
     /// Asks; the answer is 2xx.
     pub(super) fn send(&self, path: &str, accept: &str) -> Result<Response, Error> {
-        accepted(http::send(self.request(path, accept)?)?)
+        match accepted(http::send(self.request(path, accept)?)?) {
+            // A token that was kept may have been taken back.
+            Err(error) if is_status(&error, 401) && credentials::forget(&self.settings, self.repository.as_ref()) => {
+                accepted(http::send(self.request(path, accept)?)?)
+            }
+            answer => answer,
+        }
     }
 
     /// Asks in the background; [`finish`] waits.
@@ -55,10 +69,8 @@ impl Web {
         request.set_header("x-github-api-version", "2022-11-28")?;
         request.set_header("user-agent", "Cookhouse")?;
         request.set_max_redirects(REDIRECTS)?;
-        match secrets::get("token") {
-            Ok(token) => request.set_secret_header("authorization", self.settings.authorization_prefix(), &token)?,
-            Err(Error { code: ErrorCode::NotFound, .. }) => {}
-            Err(error) => return Err(error),
+        if let Some(token) = credentials::of(&self.settings, self.repository.as_ref())? {
+            request.set_secret_header("authorization", self.settings.authorization_prefix(), &token)?;
         }
         Ok(request)
     }
@@ -74,7 +86,7 @@ pub(super) fn read<T: DeserializeOwned>(what: &str, response: &Response) -> Resu
     Ok(answers::parse(what, &response.read_all(ANSWER_LIMIT)?)?)
 }
 
-fn accepted(response: Response) -> Result<Response, Error> {
+pub(super) fn accepted(response: Response) -> Result<Response, Error> {
     let code = response.status();
     if (200..300).contains(&code) {
         return Ok(response);

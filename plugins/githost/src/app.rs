@@ -1,0 +1,130 @@
+//! Signing in as an app: a short-lived token that the host signs with the app's key buys an installation's token.
+
+use guest_support::{Code, Problem};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::answers;
+use crate::base64;
+use crate::names::RepositoryName;
+
+/// How far the git host's clock may be behind ours, in seconds.
+const DRIFT: u64 = 60;
+/// How long an app's token is good for, in seconds; git hosts allow ten minutes.
+const APP_TOKEN_LIFE: u64 = 540;
+/// An installation's token is not used any more when it has less than this, in milliseconds.
+const RESERVE_MS: u64 = 5 * 60_000;
+
+/// What has to be signed for the app's token: header and claims.
+pub fn unsigned(app_id: &str, now_ms: u64) -> String {
+    let now = now_ms / 1000;
+    let header = json!({"alg": "RS256", "typ": "JWT"}).to_string();
+    let claims = json!({"iat": now.saturating_sub(DRIFT), "exp": now + APP_TOKEN_LIFE, "iss": app_id}).to_string();
+    format!("{}.{}", base64::encode_url(header.as_bytes()), base64::encode_url(claims.as_bytes()))
+}
+
+/// The app's token.
+pub fn signed(unsigned: &str, signature: &[u8]) -> String {
+    format!("{unsigned}.{}", base64::encode_url(signature))
+}
+
+/// What an installation's token is asked for with: reading contents, and of one repository where only that is needed.
+pub fn wish(repository: Option<&RepositoryName>) -> String {
+    let permissions = json!({"contents": "read", "metadata": "read"});
+    let name = repository.and_then(|repository| repository.to_string().split_once('/').map(|(_, name)| name.to_owned()));
+    match name {
+        Some(name) => json!({"repositories": [name], "permissions": permissions}).to_string(),
+        None => json!({"permissions": permissions}).to_string(),
+    }
+}
+
+/// An installation's token.
+#[derive(Deserialize)]
+pub struct Token {
+    /// Opaque; there are short and very long ones.
+    pub token: String,
+    /// When it ends.
+    expires_at: String,
+}
+
+impl Token {
+    /// How long it may be kept, in milliseconds; 0 when it is about to end.
+    pub fn life_ms(&self, now_ms: u64) -> u64 {
+        answers::milliseconds(&self.expires_at).unwrap_or(0).saturating_sub(now_ms).saturating_sub(RESERVE_MS)
+    }
+
+    /// The token, if it can stand in a header and in a tool's environment.
+    pub fn checked(&self) -> Result<&str, Problem> {
+        let is_plain = (1..=16 << 10).contains(&self.token.len()) && self.token.bytes().all(|byte| byte.is_ascii_graphic());
+        is_plain.then_some(self.token.as_str()).ok_or_else(|| Problem::new(Code::Protocol, "the git host's installation token is no token"))
+    }
+}
+
+/// The app, as it sees itself.
+#[derive(Deserialize)]
+pub struct App {
+    /// Its name in addresses.
+    #[serde(default)]
+    pub slug: String,
+}
+
+/// One place where the app is installed.
+#[derive(Deserialize)]
+pub struct Installation {
+    id: u64,
+    account: Option<answers::User>,
+    repository_selection: Option<String>,
+    suspended_at: Option<String>,
+}
+
+impl Installation {
+    /// As the host reads it.
+    pub fn described(&self) -> serde_json::Value {
+        json!({
+            "id": self.id.to_string(),
+            "account": self.account.as_ref().map(|account| account.login.as_str()).unwrap_or_default(),
+            "repositorySelection": if self.repository_selection.as_deref() == Some("selected") { "selected" } else { "all" },
+            "suspended": self.suspended_at.is_some(),
+        })
+    }
+}
+
+/// Repositories of an installation come in an envelope.
+#[derive(Deserialize)]
+pub struct Reached {
+    /// One page of them.
+    pub repositories: Vec<answers::Repository>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_begins_a_minute_ago_and_ends_before_ten() {
+        let text = unsigned("Iv1.8a61f9b3a7aba766", 1_700_000_000_999);
+        let claims = text.split_once('.').unwrap().1.replace('-', "+").replace('_', "/");
+        let claims: serde_json::Value = serde_json::from_slice(&base64::decode(&claims).unwrap()).unwrap();
+        assert_eq!(claims, json!({"iat": 1_699_999_940u64, "exp": 1_700_000_540u64, "iss": "Iv1.8a61f9b3a7aba766"}));
+        assert_eq!(signed("a.b", &[0xfb, 0xff]), "a.b.-_8");
+    }
+
+    #[test]
+    fn wishes_are_read_only_and_narrow() {
+        let repository = RepositoryName::parse("studio/game").unwrap();
+        let narrow: serde_json::Value = serde_json::from_str(&wish(Some(&repository))).unwrap();
+        assert_eq!(narrow, json!({"repositories": ["game"], "permissions": {"contents": "read", "metadata": "read"}}));
+        assert!(!wish(None).contains("repositories"));
+    }
+
+    #[test]
+    fn tokens_are_kept_until_five_minutes_before_their_end() {
+        let token = |token: String, expires_at: &str| Token { token, expires_at: expires_at.to_owned() };
+        let now = answers::milliseconds("2026-01-01T00:00:00Z").unwrap();
+        assert_eq!(token("t".into(), "2026-01-01T01:00:00Z").life_ms(now), 55 * 60_000);
+        assert_eq!(token("t".into(), "2026-01-01T00:04:00Z").life_ms(now), 0);
+        assert_eq!(token("t".into(), "soon").life_ms(now), 0);
+        assert!(token(format!("ghs_1_{}", "a.b_".repeat(130)), "").checked().is_ok());
+        assert!(token("a b".into(), "").checked().is_err() && token(String::new(), "").checked().is_err());
+    }
+}
