@@ -1,18 +1,23 @@
-//! Our own binary as git's askpass: the password travels in the environment of git's process, and is told only to
-//! the origins that the call was granted. Never in an argument, a file or a URL.
+//! Our own binary as git's askpass: it asks the service that started git, and says what it is told. The password is never in an
+//! argument, a file, a URL or an environment.
 
-use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::ExitCode;
+use std::time::Duration;
+
+use super::git::desk::GIVEN;
 
 /// Set to `1` by the host: this process was started to answer git.
 pub(crate) const MODE: &str = "COOKHOUSE_ASKPASS";
-/// Origins that may be answered, separated by spaces.
-pub(crate) const ORIGINS: &str = "COOKHOUSE_ASKPASS_ORIGINS";
-/// The user's name.
-pub(crate) const USERNAME: &str = "COOKHOUSE_ASKPASS_USERNAME";
-/// The password or token.
-pub(crate) const PASSWORD: &str = "COOKHOUSE_ASKPASS_PASSWORD";
+/// Where the service listens.
+pub(crate) const DESK: &str = "COOKHOUSE_ASKPASS_DESK";
+/// What it knows this git by.
+pub(crate) const KEY: &str = "COOKHOUSE_ASKPASS_KEY";
+
+/// A new token is gotten from the git host in this time, or not at all.
+const PATIENCE: Duration = Duration::from_secs(150);
+const LONGEST_ANSWER: u64 = 64 * 1024;
 
 /// Answers git when this process was started for that, and gives the exit code to leave with at once. `main` calls
 /// this before anything else.
@@ -21,9 +26,8 @@ pub fn run_if_asked() -> Option<ExitCode> {
         return None;
     }
     let prompt = std::env::args_os().nth(1).and_then(|word| word.into_string().ok()).unwrap_or_default();
-    let text = |name: &str| std::env::var_os(name).map(OsString::into_string).and_then(Result::ok).unwrap_or_default();
-    let (username, password) = (text(USERNAME), text(PASSWORD));
-    let Some(answer) = answer(&prompt, &text(ORIGINS), &username, &password) else {
+    let text = |name: &str| std::env::var(name).unwrap_or_default();
+    let Some(answer) = ask(&text(DESK), &text(KEY), &prompt) else {
         return Some(ExitCode::FAILURE);
     };
     let mut out = std::io::stdout().lock();
@@ -31,44 +35,15 @@ pub fn run_if_asked() -> Option<ExitCode> {
     Some(if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prompts look like `Username for 'https://host': ` and `Password for 'https://user@host': ` (git-lfs: with `"`).
-fn answer<'a>(prompt: &str, origins: &str, username: &'a str, password: &'a str) -> Option<&'a str> {
-    let quote = prompt.find(['\'', '"'])?;
-    let mark = prompt.as_bytes()[quote] as char;
-    let url = prompt[quote + 1..].split(mark).next()?;
-    let asked = super::capability::Origin::parse(url)?;
-    if !origins.split(' ').any(|origin| super::capability::Origin::parse(origin).as_ref() == Some(&asked)) {
-        return None;
-    }
-    let said = match prompt[..quote].trim_end() {
-        words if words.eq_ignore_ascii_case("username for") => username,
-        words if words.eq_ignore_ascii_case("password for") => password,
-        _ => return None,
-    };
-    (!said.is_empty()).then_some(said)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_granted_origins_are_answered() {
-        let ask = |prompt: &'static str| answer(prompt, "https://git.example https://other:8443", "me", "pw");
-        assert_eq!(ask("Username for 'https://git.example': "), Some("me"));
-        assert_eq!(ask("Password for 'https://me@git.example': "), Some("pw"));
-        assert_eq!(ask("Password for \"https://me@other:8443/a/b.git/info/lfs\""), Some("pw"));
-        for prompt in [
-            "Password for 'https://evil.example': ",
-            "Password for 'http://git.example': ",
-            "Password for 'https://git.example:444': ",
-            "Password for 'https://git.example@evil.example': ",
-            "Enter passphrase for key '/x': ",
-            "Password",
-            "",
-            "Enter passphrase for key 'https://git.example': ",
-        ] {
-            assert_eq!(ask(prompt), None, "{prompt}");
-        }
-    }
+/// What the service says to git's prompt.
+pub(super) fn ask(desk: &str, key: &str, prompt: &str) -> Option<String> {
+    let address: SocketAddr = desk.parse().ok()?;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.write_all(format!("{key}\n{prompt}").as_bytes()).ok()?;
+    stream.shutdown(Shutdown::Write).ok()?;
+    let mut answer = Vec::new();
+    stream.take(LONGEST_ANSWER).read_to_end(&mut answer).ok()?;
+    let answer = answer.strip_prefix(&[GIVEN])?;
+    String::from_utf8(answer.to_vec()).ok().filter(|answer| !answer.is_empty())
 }

@@ -110,7 +110,7 @@ impl Plugins {
         let failed = |reason: String| PluginError::Unusable { plugin: "*".to_owned(), reason };
         let io = |error: std::io::Error| failed(format!("the directory {} cannot be used: {error}", settings.directory.display()));
         let cache = cache::CompileCache::open(&settings.directory, mac_key).map_err(io)?;
-        let tools = Arc::new(host::command::Tools { git: git_profile(&settings).map_err(io)? });
+        let tools = Arc::new(host::command::Tools { git: git_profile(&settings).map_err(io)?, ..Default::default() });
         let runtime = Arc::new(Runtime::start().map_err(|error| failed(error.to_string()))?);
         let plugins = registry::load(&runtime, cache, components)?;
         let policy = Policy { tools: tools.names().collect(), memory: settings.memory, cpu: settings.cpu };
@@ -167,6 +167,7 @@ impl Plugins {
             live_exchanges: host::Slots::new(host::http::LIVE_EXCHANGES, "requests"),
             live_processes: host::Slots::new(host::command::LIVE_PROCESSES, "processes"),
             has_run_git: false,
+            renewal: None,
             call,
         })
     }

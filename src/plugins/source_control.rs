@@ -1,18 +1,25 @@
 //! [`SourceControl`] by guests of the source-control worlds.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 use wasmtime::Store;
+use wasmtime::component::Resource;
 
 use super::bindings::source::exports::cookhouse::plugin::source_control as contract;
 use super::bindings::source::{SourceControlPlugin, SourceControlPluginPre};
 use super::bindings::types::{self, ErrorCode};
-use super::host::CallState;
+use super::git::desk::Renewed;
 use super::host::workspaces::Workspace;
+use super::host::{CallState, RemoteRenewal, secrets};
+use super::manifest::SecretUse;
+use super::redaction::Redactor;
 use super::registry::Linked;
 use super::{PluginError, Plugins};
+use crate::model::Secret;
 use crate::model::organization::Installation;
 use crate::seams::{
     Branch, BranchPage, CallContext, Materialised, PluginBinding, Repository, RepositoryPage, Revision, ServerDescription, SourceControl,
@@ -38,15 +45,86 @@ impl Plugins {
         let Linked::Source(pre) = plugin.linked().await.map_err(broken)? else {
             return Err(broken(PluginError::WrongKind { plugin: binding.plugin.clone(), wanted: "source-control" }));
         };
-        let state = self.begin(plugin, binding, call).map_err(broken)?;
+        let mut state = self.begin(plugin, binding, call).map_err(broken)?;
         let redactor = state.redactor.clone();
+        state.renewal = Some(self.renewal(binding, &state));
         let done = self.inner.runtime.call(state, move |store| instantiated(pre, store, work).boxed()).await.map_err(broken)?;
         done.map_err(|error| said(&error, &redactor))
     }
 }
 
+/// The optional export that renews what tools sign in with.
+const CREDENTIALS: &str = "cookhouse:plugin/credentials@1.0.0";
+
+impl Plugins {
+    /// For a call's tools: another instance of the same guest says what signs in at a remote now. Nothing where it does not export
+    /// that, or cannot tell.
+    fn renewal(&self, binding: &PluginBinding, state: &CallState) -> RemoteRenewal {
+        let (plugins, binding, call, redactor, deadline) =
+            (self.clone(), binding.clone(), state.call.clone(), state.redactor.clone(), state.deadline);
+        Arc::new(move |remote| {
+            let (plugins, binding, redactor) = (plugins.clone(), binding.clone(), redactor.clone());
+            let call = CallContext { wall: deadline.saturating_duration_since(Instant::now()), ..call.clone() };
+            async move {
+                plugins.password(&binding, call, redactor, remote).await.unwrap_or_else(|error| {
+                    tracing::debug!(%error, "a password was not renewed");
+                    // A server that is only away for now may take the old one yet.
+                    match error.problem {
+                        SourceProblem::Unavailable | SourceProblem::TimedOut | SourceProblem::RateLimited => Renewed::Unknown,
+                        _ => Renewed::Refused,
+                    }
+                })
+            }
+            .boxed()
+        })
+    }
+
+    async fn password(
+        &self,
+        binding: &PluginBinding,
+        call: CallContext,
+        redactor: Redactor,
+        remote: String,
+    ) -> Result<Renewed, SourceError> {
+        let plugin = self.plugin(&binding.plugin).map_err(broken)?;
+        let Linked::Source(pre) = plugin.linked().await.map_err(broken)? else {
+            return Err(broken(PluginError::WrongKind { plugin: binding.plugin.clone(), wanted: "source-control" }));
+        };
+        let mut state = self.begin(plugin, binding, call).map_err(broken)?;
+        // What is renewed is masked in the lines of the call that asked.
+        state.redactor = redactor.clone();
+        let done = self.inner.runtime.call(state, move |store| ask_for_password(pre, store, remote).boxed()).await.map_err(broken)?;
+        done.map_err(|error| said(&error, &redactor))
+    }
+}
+
+async fn ask_for_password(
+    pre: Arc<SourceControlPluginPre<CallState>>,
+    store: &mut Store<CallState>,
+    remote: String,
+) -> wasmtime::Result<Result<Renewed, types::Error>> {
+    let instance = pre.instance_pre().instantiate_async(&mut *store).await?;
+    let interface = instance.get_export_index(&mut *store, None, CREDENTIALS);
+    let function = interface.and_then(|interface| instance.get_export_index(&mut *store, Some(&interface), "password"));
+    let Some(function) = function else { return Ok(Ok(Renewed::Unknown)) };
+    let function = instance.get_typed_func::<(&str,), (Result<Resource<secrets::Secret>, types::Error>,)>(&mut *store, &function)?;
+    let (answer,) = function.call_async(&mut *store, (&remote,)).await?;
+    let secret = match answer {
+        Ok(secret) => secret,
+        Err(error) => return Ok(Err(error)),
+    };
+    let state = store.data_mut();
+    match state.secret_for(&secret, SecretUse::Env) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) if !text.chars().any(char::is_control) => Ok(Ok(Renewed::Good(Secret::new(text)))),
+            _ => Err(wasmtime::Error::msg("a password is text without control characters")),
+        },
+        Err(failure) => types::Host::convert_error(state, failure).map(Err),
+    }
+}
+
 async fn instantiated<T>(
-    pre: std::sync::Arc<SourceControlPluginPre<CallState>>,
+    pre: Arc<SourceControlPluginPre<CallState>>,
     store: &mut Store<CallState>,
     work: impl for<'a> FnOnce(&'a mut Store<CallState>, SourceControlPlugin) -> BoxFuture<'a, wasmtime::Result<Result<T, types::Error>>> + Send,
 ) -> wasmtime::Result<Result<T, types::Error>> {
@@ -71,7 +149,7 @@ fn broken(error: PluginError) -> SourceError {
 }
 
 /// The guest answered with an error.
-fn said(error: &types::Error, redactor: &super::redaction::Redactor) -> SourceError {
+fn said(error: &types::Error, redactor: &Redactor) -> SourceError {
     let problem = match error.code {
         ErrorCode::Unauthenticated => SourceProblem::Unauthenticated,
         ErrorCode::Forbidden => SourceProblem::Forbidden,
@@ -294,7 +372,7 @@ impl SourceControl for Plugins {
                 incremental,
                 paths: Vec::new(),
                 large_files: true,
-                submodules: false,
+                submodules: true,
                 history_depth: 1,
                 extra: Vec::new(),
             };
@@ -307,7 +385,9 @@ impl SourceControl for Plugins {
                 .boxed()
             });
             let done = done.await?;
-            Ok(Materialised { revision: revision(done.revision), files: done.files, bytes: done.bytes, reusable: done.reusable })
+            let renamed = done.extra.iter().find(|(key, _)| key == "repository").map(|(_, text)| name(text));
+            let (files, bytes, reusable) = (done.files, done.bytes, done.reusable);
+            Ok(Materialised { revision: revision(done.revision), files, bytes, reusable, renamed })
         }
         .boxed()
     }

@@ -10,7 +10,8 @@
 //!   the remote `origin` (also of `lfs`), so that `fetch origin …`, `lfs fetch origin …` work without any stored
 //!   configuration. A URL may also be given to `fetch` and `ls-remote` directly;
 //! - environment `COOKHOUSE_GIT_USERNAME` (default `x-access-token`) and, by `secret-env`, `COOKHOUSE_GIT_PASSWORD`:
-//!   answered by our askpass to the granted origins, and to no other;
+//!   answered by our askpass to the granted origins, and to no other. Askpass asks the service ([`desk`]), which asks the guest for
+//!   another one when git asks again;
 //! - standard input, for `cat-file --batch`.
 //!
 //! The host does the rest: a private empty home, hooks directory, template directory and global configuration;
@@ -27,5 +28,6 @@
 
 pub(crate) mod arguments;
 pub(crate) mod certificates;
+pub(crate) mod desk;
 pub(crate) mod profile;
 pub(crate) mod repository;

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::askpass;
 use super::super::capability::{Grants, Origin};
+use super::desk::{Answers, Renewal, Ticket};
+use crate::model::Secret;
 use crate::outbound::Route;
 
 /// What a guest may say by `env`.
@@ -40,10 +42,25 @@ pub(crate) struct Access {
     pub(crate) remote: Option<String>,
     /// For askpass.
     pub(crate) username: Option<String>,
-    /// For askpass.
-    pub(crate) password: Option<String>,
+    /// For askpass, which asks at the desk.
+    pub(crate) password: Option<Secret>,
+    /// The right to ask there.
+    pub(crate) ticket: Option<Ticket>,
     /// How each host of its command line is reached.
     pub(crate) routes: Vec<(Origin, Route)>,
+}
+
+impl Access {
+    /// What askpass is to be told at the desk. With a remote, only its origin hears the password; else every granted one.
+    pub(crate) fn answers(&mut self, grants: &Grants, renewal: Option<Renewal>) -> Option<Answers> {
+        let password = self.password.take()?;
+        let origins = match self.remote.as_deref().and_then(Origin::parse) {
+            Some(origin) => vec![origin],
+            None => grants.fixed_origins().cloned().collect(),
+        };
+        let username = self.username.clone().unwrap_or_else(|| "x-access-token".to_owned());
+        Some(Answers { origins, username, password, renewal })
+    }
 }
 
 impl Profile {
@@ -104,10 +121,9 @@ impl Profile {
         set("GIT_ASKPASS", self.askpass.clone().into());
         set("SSH_ASKPASS", "false".into());
         set(askpass::MODE, "1".into());
-        if let Some(password) = &access.password {
-            set(askpass::PASSWORD, password.into());
-            set(askpass::USERNAME, access.username.as_deref().unwrap_or("x-access-token").into());
-            set(askpass::ORIGINS, self.origins(access, grants).into());
+        if let Some(ticket) = &access.ticket {
+            set(askpass::DESK, ticket.address.to_string().into());
+            set(askpass::KEY, ticket.key.reveal().into());
         }
         if let Some(certificates) = &self.certificates {
             set("GIT_SSL_CAINFO", certificates.clone().into());
@@ -119,14 +135,6 @@ impl Profile {
             out.push((format!("GIT_CONFIG_VALUE_{place}").into(), value));
         }
         out
-    }
-
-    /// With a remote, only its origin hears the password; else every granted one.
-    fn origins(&self, access: &Access, grants: &Grants) -> String {
-        match access.remote.as_deref().and_then(Origin::parse) {
-            Some(origin) => origin.to_string(),
-            None => grants.fixed_origins().map(Origin::to_string).collect::<Vec<_>>().join(" "),
-        }
     }
 
     /// git finds git-lfs, and both find the system's shell and tools; nothing else is on the path.
@@ -198,6 +206,7 @@ fn pin(origin: &Origin, addresses: &[IpAddr]) -> String {
 /// The same for every process.
 const FIXED: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
+    ("core.quotePath", "false"),
     ("core.untrackedCache", "false"),
     ("core.sshCommand", "false"),
     ("core.gitProxy", ""),
@@ -236,11 +245,20 @@ const FIXED: &[(&str, &str)] = &[
     ("submodule.recurse", "false"),
     ("fetch.recurseSubmodules", "false"),
     ("gc.auto", "0"),
+    // What is not checked out any more may go.
+    ("core.logAllRefUpdates", "false"),
+    ("gc.reflogExpire", "now"),
+    ("gc.reflogExpireUnreachable", "now"),
     ("maintenance.auto", "false"),
     ("protocol.version", "2"),
     ("advice.detachedHead", "false"),
     ("init.defaultBranch", "main"),
     ("lfs.locksverify", "false"),
+    ("lfs.fetchrecentrefsdays", "0"),
+    ("lfs.fetchrecentcommitsdays", "0"),
+    ("lfs.fetchrecentremoterefs", "false"),
+    ("lfs.pruneoffsetdays", "0"),
+    ("lfs.pruneverifyremotealways", "false"),
     ("lfs.concurrenttransfers", "8"),
     ("lfs.activitytimeout", "120"),
     ("lfs.standalonetransferagent", ""),
@@ -250,10 +268,11 @@ const FIXED: &[(&str, &str)] = &[
 
 #[cfg(test)]
 mod tests {
+    use super::super::desk::Desk;
     use super::*;
 
-    #[test]
-    fn the_password_is_in_askpass_variables_only_and_the_global_configuration_is_an_empty_file() {
+    #[tokio::test]
+    async fn the_password_stays_here_and_the_global_configuration_is_an_empty_file() {
         let directory = tempfile::tempdir().unwrap();
         let profile = Profile {
             git: "/usr/bin/git".into(),
@@ -270,19 +289,19 @@ mod tests {
         assert_eq!(std::fs::read(profile.home.join("gitconfig")).unwrap(), b"");
         assert_eq!(std::fs::read_dir(profile.home.join("hooks")).unwrap().count(), 0);
 
-        let access = Access {
-            remote: Some("https://git.example/a/b.git".into()),
-            username: None,
-            password: Some("hunter2hunter2".into()),
-            routes: Vec::new(),
-        };
+        let password = Some(Secret::new("hunter2hunter2".to_owned()));
+        let mut access = Access { remote: Some("https://git.example/a/b.git".into()), password, ..Access::default() };
+        let answers = access.answers(&Grants::default(), None).unwrap();
+        assert_eq!(answers.origins, [Origin::parse("https://git.example").unwrap()]);
+        assert_eq!((answers.username.as_str(), access.password.is_none()), ("x-access-token", true));
+        access.ticket = Some(Desk::open().await.unwrap().admit(answers).unwrap());
         let environment = profile.environment(Path::new("/workspace"), &access, &Grants::default());
-        let naming: Vec<_> =
-            environment.iter().filter(|(_, value)| value.to_string_lossy().contains("hunter2")).map(|(name, _)| name.clone()).collect();
-        assert_eq!(naming, [askpass::PASSWORD]);
+        assert!(!environment.iter().any(|(_, value)| value.to_string_lossy().contains("hunter2")));
+        let key = access.ticket.as_ref().unwrap().key.reveal();
+        let naming: Vec<_> = environment.iter().filter(|(_, value)| value.to_string_lossy().contains(key)).map(|(name, _)| name).collect();
+        assert_eq!(naming, [askpass::KEY]);
         let get = |name: &str| environment.iter().find(|(found, _)| found == name).map(|(_, value)| value.to_string_lossy().into_owned());
         assert_eq!(get("GIT_CONFIG_GLOBAL"), Some(profile.home.join("gitconfig").to_string_lossy().into_owned()));
-        assert_eq!(get(askpass::ORIGINS).as_deref(), Some("https://git.example:443"));
         assert_eq!(get("GIT_ALLOW_PROTOCOL").as_deref(), Some("https"));
         assert!(environment.iter().any(|(_, value)| value == r"'/opt/it'\''s/git-lfs' filter-process"));
     }

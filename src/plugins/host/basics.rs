@@ -60,6 +60,10 @@ impl cache::Host for CallState {
         Ok(())
     }
 
+    async fn add(&mut self, key: String, value: Vec<u8>, ttl_ms: u64) -> wasmtime::Result<bool> {
+        Ok(self.cache.add(key, value, Duration::from_millis(ttl_ms)))
+    }
+
     async fn remove(&mut self, key: String) -> wasmtime::Result<()> {
         self.cache.remove(&key);
         Ok(())

@@ -24,11 +24,24 @@ impl BindingCache {
 
     /// Keeps the value for a while. Too large ones are not kept: a cache may forget at any time.
     pub(crate) fn put(&self, key: String, value: Vec<u8>, life: Duration) {
+        self.keep(key, value, life, |_| true);
+    }
+
+    /// The same where nothing is kept under this key; whether it was done.
+    pub(crate) fn add(&self, key: String, value: Vec<u8>, life: Duration) -> bool {
+        self.keep(key, value, life, |known| known.is_none_or(|until| until <= Instant::now()))
+    }
+
+    /// `may` sees until when something is kept under the key already.
+    fn keep(&self, key: String, value: Vec<u8>, life: Duration, may: impl FnOnce(Option<Instant>) -> bool) -> bool {
         if key.len() > LONGEST_KEY || value.len() > LARGEST_VALUE {
-            return;
+            return false;
         }
         let now = Instant::now();
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if !may(entries.get(&key).map(|(until, _)| *until)) {
+            return false;
+        }
         if entries.len() >= MOST_ENTRIES && !entries.contains_key(&key) {
             entries.retain(|_, (until, _)| *until > now);
             if entries.len() >= MOST_ENTRIES
@@ -38,6 +51,7 @@ impl BindingCache {
             }
         }
         entries.insert(key, (now + life.min(LONGEST_LIFE), value));
+        true
     }
 
     pub(crate) fn remove(&self, key: &str) {
@@ -85,6 +99,8 @@ mod tests {
         cache.put("large".into(), vec![0; LARGEST_VALUE + 1], Duration::from_secs(9));
         cache.put("over".into(), vec![0], Duration::ZERO);
         assert_eq!((cache.get("large"), cache.get("over")), (None, None));
+        let add = |life| cache.add("turn".into(), vec![1], Duration::from_secs(life));
+        assert_eq!([add(0), add(5000), add(5000)], [true, true, false]);
 
         let caches = Caches::default();
         caches.of([1; 32]).put("a".into(), vec![7], Duration::from_secs(9));

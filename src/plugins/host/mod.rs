@@ -21,11 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use wasmtime::component::{ResourceTable, ResourceTableError};
 
 use super::bindings::types::{self, ErrorCode};
 use super::capability::Grants;
+use super::git::desk::Renewed;
 use super::redaction::Redactor;
 use super::runtime::MemoryLimiter;
 use super::text::clean;
@@ -63,7 +65,12 @@ pub struct CallState {
     pub(crate) live_processes: Slots,
     /// The first git of a call also removes stale locks.
     pub(crate) has_run_git: bool,
+    /// Asks the plugin for what signs in at a remote now, for tools that ask again.
+    pub(crate) renewal: Option<RemoteRenewal>,
 }
+
+/// See [`CallState::renewal`].
+pub(crate) type RemoteRenewal = Arc<dyn Fn(String) -> BoxFuture<'static, Renewed> + Send + Sync>;
 
 impl CallState {
     /// Waits for `work`, but no longer than the call may live: `cancelled` as soon as it should stop.

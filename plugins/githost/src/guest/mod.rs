@@ -4,20 +4,25 @@
 mod checkout;
 mod credentials;
 mod files;
+mod pruning;
 mod source;
+mod submodules;
 mod tool;
 mod web;
 
 pub(crate) mod bindings {
-    wit_bindgen::generate!({ path: "../../wit", world: "source-control-plugin" });
+    wit_bindgen::generate!({ path: "../../wit", world: "source-control-credentials-plugin" });
 }
 
 use bindings::cookhouse::plugin::config;
+use bindings::cookhouse::plugin::secrets::Secret;
 use bindings::cookhouse::plugin::types::{Error, ErrorCode};
 use bindings::cookhouse::plugin::workspaces::Workspace;
 use bindings::exports::cookhouse::plugin::source_control::{
     BranchPage, CheckoutOptions, Found, Guest, Materialised, PageRequest, RepositoryPage, Revision, Server,
 };
+
+use guest_support::{Code, Problem};
 
 use crate::names::{BranchName, CommitName, FilePath, RepositoryName};
 use crate::settings::Settings;
@@ -75,6 +80,22 @@ impl Guest for Githost {
             commit = CommitName::parse(&source::describe_revision(&of(&repository)?, &repository, &commit)?.id)?;
         }
         checkout::materialise(&settings()?, &repository, &branch, &commit, workspace, &options)
+    }
+}
+
+impl bindings::exports::cookhouse::plugin::credentials::Guest for Githost {
+    fn password(remote: String) -> Result<Secret, Error> {
+        let settings = settings()?;
+        let Some(repository) = settings.repository_at(&remote) else {
+            return Err(Problem::new(Code::InvalidArgument, "the remote is no repository of this git host").into());
+        };
+        // Asking for anything tells whether the token that is kept is still taken, and makes a new one of it where it is not.
+        match source::facts(&Web::new(settings.clone(), Some(repository.clone())), &repository) {
+            Err(error) if error.retryable || error.code == ErrorCode::Unauthenticated => return Err(error),
+            _ => {}
+        }
+        let secret = credentials::of(&settings, Some(&repository))?;
+        secret.ok_or_else(|| Problem::new(Code::NotFound, "nobody entered a token").into())
     }
 }
 

@@ -22,8 +22,11 @@ pub(super) struct Git<'a> {
     pub(super) workspace: &'a Workspace,
     settings: &'a Settings,
     repository: &'a RepositoryName,
+    /// Of the workspace; `""` is all of it.
+    directory: String,
     /// Bytes that came over the network, as git and git-lfs counted them.
     received: u64,
+    has_fetched: bool,
 }
 
 /// What a command did wrong: the error that ends the call, or a failure that may be mended.
@@ -54,12 +57,22 @@ impl From<Fault> for Error {
 }
 
 impl<'a> Git<'a> {
-    pub(super) fn new(settings: &'a Settings, repository: &'a RepositoryName, workspace: &'a Workspace) -> Self {
-        Git { workspace, settings, repository, received: 0 }
+    pub(super) fn new(settings: &'a Settings, repository: &'a RepositoryName, workspace: &'a Workspace, directory: &str) -> Self {
+        Git { workspace, settings, repository, directory: directory.to_owned(), received: 0, has_fetched: false }
+    }
+
+    /// A path of the repository as one of the workspace.
+    pub(super) fn path(&self, path: &str) -> String {
+        if self.directory.is_empty() { path.to_owned() } else { format!("{}/{path}", self.directory) }
     }
 
     pub(super) fn received(&self) -> u64 {
         self.received
+    }
+
+    /// Whether anything was asked of the server.
+    pub(super) fn has_fetched(&self) -> bool {
+        self.has_fetched
     }
 
     fn invocation(&self, arguments: &[String]) -> Invocation {
@@ -67,7 +80,7 @@ impl<'a> Git<'a> {
         for argument in arguments {
             invocation.arg(argument);
         }
-        invocation.directory(self.workspace, "");
+        invocation.directory(self.workspace, &self.directory);
         invocation
     }
 
@@ -86,6 +99,7 @@ impl<'a> Git<'a> {
     /// Runs a command that speaks to the server; its lines go to the log. An installation's token may end while a long
     /// transfer runs: then it goes on with a new one, and what had arrived is kept.
     pub(super) fn transfer(&mut self, arguments: &[String]) -> Result<(), Fault> {
+        self.has_fetched = true;
         match self.transfer_once(arguments) {
             Err(Fault::Failed(Failure::Outside(problem)))
                 if problem.code == Code::Unauthenticated && credentials::forget(self.settings, Some(self.repository)) =>

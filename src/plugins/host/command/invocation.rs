@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -12,6 +13,7 @@ use wasmtime::component::Resource;
 use super::super::super::bindings::command as contract;
 use super::super::super::bindings::types::ErrorCode;
 use super::super::super::capability::Origin;
+use super::super::super::git::desk::{Desk, Renewal, Ticket};
 use super::super::super::git::profile::{self, Access, Profile};
 use super::super::super::git::{arguments, repository};
 use super::super::super::manifest::SecretUse;
@@ -48,6 +50,8 @@ pub(super) struct Started {
     pub(super) deadline: Option<Instant>,
     pub(super) logs: bool,
     pub(super) permit: OwnedSemaphorePermit,
+    /// As long as it runs, its askpass may ask.
+    pub(super) ticket: Option<Ticket>,
 }
 
 impl Invocation {
@@ -84,16 +88,16 @@ impl CallState {
         };
         let deadline = invocation.timeout.map(|timeout| Instant::now() + timeout);
         let logs = invocation.logs;
-        let command = self.git_command(git, invocation).await?;
+        let (command, ticket) = self.git_command(git, invocation).await?;
         let named = |error: std::io::Error| {
             tracing::warn!(%error, "git cannot be started");
             Failure::said(ErrorCode::Io, "git cannot be started on this server").reason("tool-missing")
         };
         let child = command.start().map_err(named)?;
-        Ok(Started { child, deadline, logs, permit })
+        Ok(Started { child, deadline, logs, permit, ticket })
     }
 
-    async fn git_command(&mut self, git: &Profile, mut invocation: Invocation) -> Result<Command, Failure> {
+    async fn git_command(&mut self, git: &Profile, mut invocation: Invocation) -> Result<(Command, Option<Ticket>), Failure> {
         let denied = |text: String| Failure::said(ErrorCode::Denied, text).reason("command-denied");
         arguments::check(&invocation.arguments, |url| self.may_reach(url)).map_err(|refused| denied(refused.to_string()))?;
         let mut access = self.git_access(&mut invocation)?;
@@ -120,11 +124,25 @@ impl CallState {
         }
         .await;
         prepared.map_err(|error| Failure::io(&error, "git's private directory"))?;
+        access.ticket = self.git_ticket(&mut access).await?;
         let mut command = Command::new(&git.git, &directory, self.call.process_marker.clone());
         command.args = invocation.arguments.into_iter().map(OsString::from).collect();
         command.environment = git.environment(&directory, &access, &self.grants).into_iter().collect();
         command.stdin = invocation.input.map_or(Stdin::Null, Stdin::Bytes);
-        Ok(command)
+        Ok((command, access.ticket))
+    }
+
+    /// The right to ask for the password, where there is one.
+    async fn git_ticket(&mut self, access: &mut Access) -> Result<Option<Ticket>, Failure> {
+        let renewal = self.renewal.clone().zip(access.remote.clone());
+        let renewal = renewal.map(|(renewal, remote)| -> Renewal { Arc::new(move || renewal(remote.clone())) });
+        let Some(answers) = access.answers(&self.grants, renewal) else { return Ok(None) };
+        let tools = self.tools.clone();
+        let opened = self.unless_cancelled(async move { tools.desk.get_or_try_init(Desk::open).await?.admit(answers) }).await?;
+        opened.map(Some).map_err(|error| {
+            tracing::warn!(%error, "git's questions for passwords cannot be answered");
+            Failure::said(ErrorCode::Io, "git's questions for passwords cannot be answered on this server")
+        })
     }
 
     /// Resolves and checks every host that the command line names, each time anew: git connects to what was found
@@ -164,7 +182,7 @@ impl CallState {
         for (name, value) in std::mem::take(&mut invocation.secret_environment) {
             let usable = String::from_utf8(value).ok().filter(|value| !value.chars().any(char::is_control));
             match (name.as_str(), usable) {
-                (profile::PASSWORD, Some(value)) => access.password = Some(value),
+                (profile::PASSWORD, Some(value)) => access.password = Some(crate::model::Secret::new(value)),
                 (profile::PASSWORD, None) => return Err(Failure::said(ErrorCode::InvalidConfig, "the secret contains control characters")),
                 _ => return Err(unknown_variable(&name)),
             }

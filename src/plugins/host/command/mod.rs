@@ -8,9 +8,11 @@ mod process;
 pub use invocation::Invocation;
 pub use process::Process;
 
+use tokio::sync::OnceCell;
 use wasmtime::component::Resource;
 
 use super::super::bindings::command::{self as contract, Captured};
+use super::super::git::desk::Desk;
 use super::super::git::profile::Profile;
 use super::{CallState, Failure};
 
@@ -22,6 +24,8 @@ pub(crate) const LIVE_PROCESSES: usize = 4;
 pub(crate) struct Tools {
     /// `git`, where it is.
     pub(crate) git: Option<Profile>,
+    /// Answers their askpass; opened for the first that has a password.
+    pub(crate) desk: OnceCell<Desk>,
 }
 
 impl Tools {

@@ -91,7 +91,7 @@ impl CallState {
         ];
         let stop = self.call.cancel.child_token();
         let ended = until_end(started.child, started.deadline, stop.clone()).await;
-        drop(started.permit);
+        drop((started.permit, started.ticket));
         let exit = ended.map_err(|error| Failure::io(&error, "the tool"))?;
         if stop.is_cancelled() {
             return Err(Failure::said(ErrorCode::Cancelled, "the call was asked to stop").reason("cancelled"));
@@ -145,7 +145,7 @@ impl CallState {
         let stopping = stop.clone();
         tasks.push(tokio::spawn(async move {
             let ended = until_end(started.child, started.deadline, stopping).await;
-            drop(started.permit);
+            drop((started.permit, started.ticket));
             told.send_replace(Some(ended.unwrap_or(Exit { code: None, timed_out: false })));
         }));
         Process { lines: Some(lines), exit, stop, tasks }
