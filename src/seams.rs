@@ -216,6 +216,8 @@ pub struct Materialised {
     pub bytes: u64,
     /// The workspace may be kept for the next build.
     pub reusable: bool,
+    /// What the repository is called now, when that is not what was asked for.
+    pub renamed: Option<String>,
 }
 
 /// Why a source-control call failed.

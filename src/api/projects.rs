@@ -14,7 +14,7 @@ use super::githost::Githost;
 use super::query::{FromQuery, Query};
 use crate::builds::lifecycle::LifecycleError;
 use crate::model::page::Page;
-use crate::model::project::{SourceLink, UprojectInfo};
+use crate::model::project::{SourceLink, UprojectInfo, is_repository_name};
 use crate::model::revision::check_branch;
 use crate::model::{BuildSetting, Id, Project, Status, Timestamp};
 use crate::store::key::Key;
@@ -239,17 +239,6 @@ pub(super) fn repository_name() -> Check<'static, String> {
     });
     let check = check.about("The repository, as `<owner>/<repo>`.").example("studio/kitchen");
     check.with("pattern", "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}/(?!.*\\.[Gg][Ii][Tt]$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")
-}
-
-/// Whether a text can be `<owner>/<repo>`.
-fn is_repository_name(name: &str) -> bool {
-    let is_part = |part: &str| {
-        (1..=100).contains(&part.len())
-            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-            && !part.starts_with(['-', '.'])
-    };
-    name.split_once('/')
-        .is_some_and(|(owner, repository)| is_part(owner) && is_part(repository) && !repository.to_ascii_lowercase().ends_with(".git"))
 }
 
 /// A branch's name.

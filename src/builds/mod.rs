@@ -44,6 +44,7 @@ mod pausing;
 mod prepare;
 mod queue;
 mod recovery;
+mod renames;
 pub mod room;
 mod run;
 mod sync;

@@ -46,8 +46,8 @@ pub(super) struct Job {
     pub(super) log: LogWriter,
     pub(super) notes: Notes,
     seen: Mutex<Seen>,
-    stop: Stop,
-    deadline: Instant,
+    pub(super) stop: Stop,
+    pub(super) deadline: Instant,
 }
 
 /// What the output of the build command told so far.

@@ -1,12 +1,19 @@
 //! Step 1: exactly one revision of the code into the workspace.
 
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
+
 use super::connections::{self, ConnectionError};
 use super::run::{Job, failure};
 use crate::model::build::{Failure, FailureCode, StepName};
-use crate::model::project::SourceLink;
+use crate::model::project::{SourceLink, is_repository_name};
 use crate::platform::accounts;
 use crate::seams::{Revision, SourceError, SourceProblem};
 
+/// The longest that a build waits for a server's limits, in all: they are counted by the hour.
+const LONGEST_WAIT: Duration = Duration::from_secs(65 * 60);
 /// Longest first line of a commit's message that is kept, in characters.
 const LONGEST_MESSAGE: usize = 500;
 
@@ -25,11 +32,11 @@ impl Job {
         })?;
         let source = &self.builds.0.parts.source_control;
         let call = || self.call("sync");
-        let resolved = match &build.requested_revision {
-            Some(revision) => source.describe_revision(&binding, repository, revision, call()).await,
-            None => source.resolve_head(&binding, repository, &build.branch, call()).await,
-        };
-        let revision = resolved.map_err(|error| self.source_failure(&error))?;
+        let resolved = self.patiently(|| match &build.requested_revision {
+            Some(revision) => source.describe_revision(&binding, repository, revision, call()),
+            None => source.resolve_head(&binding, repository, &build.branch, call()),
+        });
+        let revision = resolved.await.map_err(|error| self.source_failure(&error))?;
         let first_line: String = revision.message.lines().next().unwrap_or_default().chars().take(LONGEST_MESSAGE).collect();
         let is_stream = matches!(self.claimed.project.source, SourceLink::Streamvc { .. });
         self.notes.revision(revision.id.clone(), first_line.clone(), is_stream);
@@ -42,9 +49,14 @@ impl Job {
         let is_incremental = self.on_disk(StepName::Sync, move || workspace.begin(wants_clean)).await?;
         let source = &self.builds.0.parts.source_control;
         let (branch, place) = (&self.claimed.build.branch, self.workspace.source());
-        let outcome = source.materialise(binding, repository, branch, &revision.id, place, is_incremental, self.call("sync")).await;
+        let materialise =
+            || source.materialise(binding, repository, branch, &revision.id, place.clone(), is_incremental, self.call("sync"));
+        let outcome = self.patiently(materialise).await;
         // The mark stays where the sync failed: the next build then begins from an empty directory.
         let materialised = outcome.map_err(|error| self.source_failure(&error))?;
+        if let Some(name) = materialised.renamed.as_deref().filter(|name| is_repository_name(name)) {
+            self.follow(repository, name).await;
+        }
         self.say(&format!(
             "Synced {} files{}",
             materialised.files,
@@ -62,9 +74,43 @@ impl Job {
         self.on_disk(StepName::Sync, work).await
     }
 
+    /// Asks. Where the server allows no more requests for now, waits as long as it says and asks again.
+    async fn patiently<'a, T>(&self, ask: impl Fn() -> BoxFuture<'a, Result<T, SourceError>>) -> Result<T, SourceError> {
+        let began = Instant::now();
+        loop {
+            let outcome = ask().await;
+            let wait = match &outcome {
+                Err(SourceError { problem: SourceProblem::RateLimited, retry_after: Some(seconds), .. }) => {
+                    Duration::from_secs((*seconds).max(1))
+                }
+                _ => return outcome,
+            };
+            if began.elapsed() + wait > LONGEST_WAIT || Instant::now() + wait >= self.deadline {
+                return outcome;
+            }
+            self.say(&format!("The server allows no more requests for now; going on in {} seconds", wait.as_secs()));
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.stop.token.cancelled() => return outcome,
+            }
+        }
+    }
+
+    /// The repository is called something else now. That it is noted is not worth a failed build: the next one finds it as well.
+    async fn follow(&self, from: &str, to: &str) {
+        self.say(&format!("The repository {from} is called {to} now; the project follows"));
+        let (builds, organization, from, to) = (self.builds.clone(), self.claimed.organization.id, from.to_owned(), to.to_owned());
+        let followed = self.builds.0.parts.store.write(move |tx| builds.follow_rename(tx, organization, &from, &to, |_| true)).await;
+        if let Err(error) = followed {
+            tracing::warn!(%error, build.id = %self.claimed.build.id, "a repository's new name cannot be stored");
+        }
+    }
+
     fn source_failure(&self, error: &SourceError) -> Failure {
         let code = match error.problem {
             SourceProblem::StorageFull => FailureCode::StorageFull,
+            // The app was uninstalled or suspended, and nobody told us yet.
+            SourceProblem::Forbidden if error.reason.as_deref() == Some("installation") => FailureCode::IntegrationDisconnected,
             // The run knows better why it was asked to stop.
             SourceProblem::Cancelled => FailureCode::Interrupted,
             SourceProblem::Unauthenticated
@@ -79,6 +125,11 @@ impl Job {
         };
         let build = &self.claimed.build;
         let message = match (error.problem, error.reason.as_deref()) {
+            (SourceProblem::Forbidden, Some("installation")) => {
+                "The git host no longer lets the app reach this account: it was uninstalled or suspended. An administrator has to install \
+                 or resume it there."
+                    .to_owned()
+            }
             (SourceProblem::NotFound, Some("branch")) => format!("The branch {} does not exist.", build.branch),
             (SourceProblem::NotFound, Some("revision")) => {
                 format!("The revision {} does not exist.", build.requested_revision.as_deref().unwrap_or(&build.branch))

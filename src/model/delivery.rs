@@ -67,6 +67,8 @@ pub enum Facts {
     Installation(InstallationChange),
     /// The installation reaches other repositories than before.
     Repositories(RepositoriesChange),
+    /// A repository is called something else now.
+    Renamed(RepositoryRename),
     /// An event that concerns nothing here.
     Other,
     /// The body is not what its event promises.
@@ -117,6 +119,18 @@ pub struct RepositoriesChange {
     pub repository_selection: String,
     /// Full names of those that are out of reach from now on.
     pub removed: Vec<String>,
+}
+
+/// A repository has another name, or another owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RepositoryRename {
+    /// Of an app's delivery: which installation.
+    pub installation: Option<String>,
+    /// Its full name until then.
+    pub from: String,
+    /// Its full name now.
+    pub to: String,
 }
 
 /// The newest commit of a push setting's branch that the service knows of. It has the id of its setting.

@@ -247,6 +247,12 @@ impl GithostConnection {
         }
     }
 
+    /// Whether a delivery that names this installation concerns projects of `installation_id`. Without an app, what an
+    /// installation is called is our own choice.
+    pub fn is_of(&self, delivered: Option<&str>, installation_id: &str) -> bool {
+        self.token.is_some() || delivered.is_none_or(|delivered| delivered == installation_id)
+    }
+
     /// Whether builds of an installation's repositories can be synced.
     pub fn status_of(&self, installation_id: &str) -> GithostStatus {
         let found = self.installations.iter().find(|installation| installation.id == installation_id);

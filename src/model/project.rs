@@ -124,3 +124,14 @@ pub struct UprojectPlugin {
     /// Switched on.
     pub enabled: bool,
 }
+
+/// Whether a text is a repository's full name, `<owner>/<repo>`.
+pub fn is_repository_name(name: &str) -> bool {
+    let is_part = |part: &str| {
+        (1..=100).contains(&part.len())
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+            && !part.starts_with(['-', '.'])
+    };
+    name.split_once('/')
+        .is_some_and(|(owner, repository)| is_part(owner) && is_part(repository) && !repository.to_ascii_lowercase().ends_with(".git"))
+}

@@ -161,7 +161,7 @@ impl SourceControl for DirectorySource {
                 let problem = if is_full { SourceProblem::StorageFull } else { SourceProblem::Broken };
                 source_error(problem, "storage-full")
             })?;
-            self.answer(Materialised { revision: revision(id), files: 1, bytes: 0, reusable: true })
+            self.answer(Materialised { revision: revision(id), files: 1, bytes: 0, reusable: true, renamed: None })
         }
         .boxed()
     }

@@ -241,7 +241,7 @@ impl SourceControl for FakeHost {
                 std::fs::create_dir_all(path.parent().unwrap_or(&workspace)).expect("a folder");
                 std::fs::write(path, bytes).expect("a file");
             }
-            Ok(Materialised { revision: revision(id), files: found.files.len() as u64, bytes: 0, reusable: true })
+            Ok(Materialised { revision: revision(id), files: found.files.len() as u64, bytes: 0, reusable: true, renamed: None })
         }
         .boxed()
     }

@@ -76,6 +76,11 @@ pub struct Author {
     date: Option<String>,
 }
 
+/// Whether this is a whole commit hash as git writes it.
+pub fn is_hash(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// What is known of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revision {
@@ -93,7 +98,7 @@ impl Commit {
     /// The whole hash, checked.
     pub fn hash(&self) -> Result<&str, Problem> {
         match self.sha.as_deref().or(self.id.as_deref()) {
-            Some(hash) if matches!(hash.len(), 40 | 64) && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) => Ok(hash),
+            Some(hash) if is_hash(hash) => Ok(hash),
             _ => Err(Problem::new(Code::Protocol, "the git host's answer names no commit hash")),
         }
     }

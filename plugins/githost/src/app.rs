@@ -28,14 +28,26 @@ pub fn signed(unsigned: &str, signature: &[u8]) -> String {
     format!("{unsigned}.{}", base64::encode_url(signature))
 }
 
-/// What an installation's token is asked for with: reading contents, and of one repository where only that is needed.
-pub fn wish(repository: Option<&RepositoryName>) -> String {
+/// How far an installation's token is to reach.
+#[derive(Debug, Clone, Copy)]
+pub enum Reach<'a> {
+    /// Everything that the installation reaches.
+    All,
+    /// One repository, by its present name.
+    Named(&'a RepositoryName),
+    /// One repository, by its number.
+    Numbered(u64),
+}
+
+/// What an installation's token is asked for with: reading contents, no further than `reach`.
+pub fn wish(reach: Reach<'_>) -> String {
     let permissions = json!({"contents": "read", "metadata": "read"});
-    let name = repository.and_then(|repository| repository.to_string().split_once('/').map(|(_, name)| name.to_owned()));
-    match name {
-        Some(name) => json!({"repositories": [name], "permissions": permissions}).to_string(),
-        None => json!({"permissions": permissions}).to_string(),
-    }
+    let wish = match reach {
+        Reach::All => json!({"permissions": permissions}),
+        Reach::Named(repository) => json!({"repositories": [repository.name()], "permissions": permissions}),
+        Reach::Numbered(id) => json!({"repository_ids": [id], "permissions": permissions}),
+    };
+    wish.to_string()
 }
 
 /// An installation's token.
@@ -112,9 +124,14 @@ mod tests {
     #[test]
     fn wishes_are_read_only_and_narrow() {
         let repository = RepositoryName::parse("studio/game").unwrap();
-        let narrow: serde_json::Value = serde_json::from_str(&wish(Some(&repository))).unwrap();
-        assert_eq!(narrow, json!({"repositories": ["game"], "permissions": {"contents": "read", "metadata": "read"}}));
-        assert!(!wish(None).contains("repositories"));
+        let permissions = json!({"contents": "read", "metadata": "read"});
+        for (reach, wanted) in [
+            (Reach::Named(&repository), json!({"repositories": ["game"], "permissions": permissions})),
+            (Reach::Numbered(7), json!({"repository_ids": [7], "permissions": permissions})),
+            (Reach::All, json!({"permissions": permissions})),
+        ] {
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&wish(reach)).unwrap(), wanted);
+        }
     }
 
     #[test]

@@ -8,6 +8,12 @@ pub const KEPT_FOLDERS: [&str; 4] = ["Intermediate", "Saved", "Binaries", "Deriv
 /// Names what was fetched, so that the next fetch can say what is there already.
 const FETCHED: &str = "refs/cookhouse/fetched";
 
+/// What may lie beside the largest pack, and as much again as that has.
+const SPARE_BYTES: u64 = 256 << 20;
+const MOST_PACKS: usize = 50;
+/// As git's own garbage collection counts.
+const MOST_LOOSE: usize = 6700;
+
 /// The repository's address, as the host was told it for this command.
 const REMOTE: &str = "origin";
 
@@ -98,6 +104,29 @@ pub fn files() -> Vec<String> {
     line(["ls-files", "--stage"])
 }
 
+/// Lists one file, or one submodule, a NUL behind it.
+pub fn file(path: &str) -> Vec<String> {
+    let mut line = line(["ls-files", "--stage", "-z", "--"]);
+    line.push(format!(":(top,literal){path}"));
+    line
+}
+
+/// Removes objects that nothing refers to any more, and packs the rest together.
+pub fn collect() -> Vec<String> {
+    line(["gc", "--quiet", "--prune=now"])
+}
+
+/// Removes large files that the commit does not need.
+pub fn prune_large_files() -> Vec<String> {
+    line(["lfs", "prune"])
+}
+
+/// Whether [`collect`] is worth its time: much lies beside the largest pack, or very many pieces do.
+pub fn has_grown(packs: &[u64], loose: usize) -> bool {
+    let (total, largest) = (packs.iter().sum::<u64>(), packs.iter().max().copied().unwrap_or(0));
+    packs.len() > MOST_PACKS || loose > MOST_LOOSE || total - largest > largest + SPARE_BYTES
+}
+
 /// Lists the attribute files of the commit, a NUL behind each.
 pub fn attribute_files() -> Vec<String> {
     line(["ls-files", "-z", "--", ":(top,glob)**/.gitattributes"])
@@ -115,7 +144,7 @@ pub fn large_files() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Depth, clean, fetch_branch, fetch_commit};
+    use super::{Depth, clean, fetch_branch, fetch_commit, has_grown};
     use crate::names::{BranchName, CommitName};
 
     #[test]
@@ -128,6 +157,13 @@ mod tests {
         let line = fetch_branch(&BranchName::parse("dev").unwrap(), Depth::Whole { shallow: true });
         assert_eq!(line.last().unwrap(), "+refs/heads/dev:refs/cookhouse/fetched");
         assert!(line.contains(&"--unshallow".to_owned()));
+    }
+
+    #[test]
+    fn a_repository_has_grown_by_bytes_packs_or_pieces() {
+        let mebi = 1 << 20;
+        assert!(!has_grown(&[], 0) && !has_grown(&[900 * mebi, 500 * mebi, 600 * mebi], 2000) && !has_grown(&[mebi, 200 * mebi], 0));
+        assert!(has_grown(&[900 * mebi, 500 * mebi, 700 * mebi], 0) && has_grown(&[1; 51], 0) && has_grown(&[], 7000));
     }
 
     #[test]

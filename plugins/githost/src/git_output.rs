@@ -3,6 +3,7 @@
 use guest_support::{Code, Problem, text};
 
 use crate::answers::Revision;
+use crate::status::DEFAULT_WAIT_MS;
 
 /// The end of a failed command's messages that is shown.
 const SHOWN_LINES: usize = 4;
@@ -147,6 +148,8 @@ const FAULTS: [(&[&str], Code, &str, &str); 17] = [
             "invalid username or",
             "returned error: 401",
             "authorization error",
+            "git credentials for",
+            "askpass",
         ],
         Code::Unauthenticated,
         "http-status-401",
@@ -247,6 +250,8 @@ pub fn failure(step: &str, messages: &[String]) -> Failure {
         if words.iter().any(|words| all.contains(words)) {
             let mut problem = problem(code, sentence).because(reason);
             problem.retryable = matches!(code, Code::Unavailable | Code::TimedOut | Code::RateLimited);
+            // git does not say what the server said about it.
+            problem.retry_after_ms = (code == Code::RateLimited).then_some(DEFAULT_WAIT_MS);
             return Failure::Outside(problem);
         }
     }

@@ -24,11 +24,13 @@ pub mod base64;
 pub mod endpoints;
 pub mod git;
 pub mod git_output;
+pub mod graphql;
 pub mod names;
 pub mod paging;
 pub mod pattern;
 pub mod settings;
 pub mod status;
+pub mod submodules;
 pub mod tree;
 
 #[cfg(target_arch = "wasm32")]

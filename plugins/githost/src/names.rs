@@ -29,6 +29,21 @@ impl RepositoryName {
         }
         Ok(RepositoryName(text.to_owned()))
     }
+
+    /// Whose it is.
+    pub fn owner(&self) -> &str {
+        self.0.split_once('/').map_or("", |(owner, _)| owner)
+    }
+
+    /// What stands behind the slash.
+    pub fn name(&self) -> &str {
+        self.0.split_once('/').map_or("", |(_, name)| name)
+    }
+
+    /// Whether git hosts take both for the same one.
+    pub fn is_same(&self, other: &RepositoryName) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
 }
 
 impl fmt::Display for RepositoryName {

@@ -75,9 +75,30 @@ impl Settings {
         self.api.as_str()
     }
 
+    /// Where GraphQL is spoken, as far as the API's base tells; Gitea and Forgejo do not speak it.
+    pub fn graphql(&self) -> Option<String> {
+        match self.api.path() {
+            "" => Some(format!("{}/graphql", self.api)),
+            path => {
+                path.strip_suffix("/v3").filter(|rest| rest.ends_with("/api")).map(|rest| format!("{}{rest}/graphql", self.api.origin()))
+            }
+        }
+    }
+
+    /// Base of the clone addresses.
+    pub fn git(&self) -> &Address {
+        &self.git
+    }
+
     /// Gitea and Forgejo serve their API below `/api/v1`; they know tokens under the older name.
     pub fn authorization_prefix(&self) -> &'static str {
         if self.api.path().ends_with("/api/v1") { "token " } else { "Bearer " }
+    }
+
+    /// The repository that such an address names.
+    pub fn repository_at(&self, address: &str) -> Option<RepositoryName> {
+        let name = address.strip_prefix(self.git.as_str())?.strip_prefix('/')?.strip_suffix(".git")?;
+        RepositoryName::parse(name).ok()
     }
 
     /// Where git fetches from; it holds neither user nor password.
@@ -109,13 +130,28 @@ mod tests {
         let repository = RepositoryName::parse("studio/Game.Project").unwrap();
         assert_eq!(settings.api(), "https://host/api/v3");
         assert_eq!(settings.clone_address(&repository), "https://host:8443/git/studio/Game.Project.git");
+        assert_eq!(settings.repository_at(&settings.clone_address(&repository)), Some(repository));
+        assert_eq!(settings.repository_at("https://host:8443/other/studio/game.git"), None);
         assert_eq!(settings.authorization_prefix(), "Bearer ");
+    }
+
+    #[test]
+    fn graphql_is_beside_the_api() {
+        for (api, graphql) in [
+            ("https://api.github.com", Some("https://api.github.com/graphql")),
+            ("https://git.studio.lan/api/v3/", Some("https://git.studio.lan/api/graphql")),
+            ("https://studio.lan:8443/git/api/v3", Some("https://studio.lan:8443/git/api/graphql")),
+            ("https://git.studio.lan/rest", None),
+        ] {
+            let document = format!(r#"{{"apiBaseUrl":"{api}","gitBaseUrl":"https://git.studio.lan"}}"#);
+            assert_eq!(Settings::parse(&document).unwrap().graphql().as_deref(), graphql, "{api}");
+        }
     }
 
     #[test]
     fn compatible_servers_get_the_word_they_know() {
         let settings = Settings::parse(r#"{"apiBaseUrl":"http://127.0.0.1:3000/api/v1","gitBaseUrl":"http://127.0.0.1:3000"}"#).unwrap();
-        assert_eq!(settings.authorization_prefix(), "token ");
+        assert_eq!((settings.authorization_prefix(), settings.graphql()), ("token ", None));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct Limits {
 }
 
 /// Waiting time when the server names none, as GitHub's documentation asks for.
-const DEFAULT_WAIT_MS: u64 = 60_000;
+pub const DEFAULT_WAIT_MS: u64 = 60_000;
 const LONGEST_WAIT_MS: u64 = 24 * 3_600_000;
 
 #[derive(Deserialize)]
@@ -35,15 +35,7 @@ pub fn problem(status: u16, limits: &Limits, answer: &[u8], now_ms: u64) -> Prob
                 || limits.retry_after.is_some()
                 || said.to_ascii_lowercase().contains("rate limit")));
     if is_limit {
-        let wait = wait_ms(limits, now_ms);
-        let mut problem = Problem::new(
-            Code::RateLimited,
-            format!("the git host allows no more requests for now; it can be asked again in {} seconds", wait.div_ceil(1000)),
-        )
-        .because(format!("http-status-{status}"))
-        .transient();
-        problem.retry_after_ms = Some(wait);
-        return problem;
+        return limited(status, limits, now_ms);
     }
     let mut problem = Problem::from_status("the git host", status, said.as_bytes());
     match status {
@@ -52,6 +44,20 @@ pub fn problem(status: u16, limits: &Limits, answer: &[u8], now_ms: u64) -> Prob
         300..=399 => problem.message = format!("the git host answered {status}, a redirect that is not followed; check apiBaseUrl"),
         _ => {}
     }
+    problem
+}
+
+/// The server allows no more requests for now; how long to wait is part of the problem.
+pub fn limited(status: u16, limits: &Limits, now_ms: u64) -> Problem {
+    must_wait(status, wait_ms(limits, now_ms))
+}
+
+/// The same, with the time to wait.
+pub fn must_wait(status: u16, wait_ms: u64) -> Problem {
+    let seconds = wait_ms.div_ceil(1000);
+    let text = format!("the git host allows no more requests for now; it can be asked again in {seconds} seconds");
+    let mut problem = Problem::new(Code::RateLimited, text).because(format!("http-status-{status}")).transient();
+    problem.retry_after_ms = Some(wait_ms);
     problem
 }
 

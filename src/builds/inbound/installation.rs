@@ -2,7 +2,7 @@
 
 use super::{Verdict, ignored};
 use crate::builds::Builds;
-use crate::model::delivery::{InstallationChange, Outcome, RepositoriesChange};
+use crate::model::delivery::{InstallationChange, Outcome, RepositoriesChange, RepositoryRename};
 use crate::model::organization::{GithostConnection, GithostStatus, Installation};
 use crate::model::project::SourceLink;
 use crate::model::{Id, Organization, Project};
@@ -73,6 +73,23 @@ impl Builds {
                 lost => format!("The installation no longer reaches the repositories of {lost} projects: their builds will fail."),
             };
             (Outcome::Updated, message, Vec::new())
+        })
+    }
+
+    /// A repository has another name: its projects follow.
+    pub(super) fn repository_renamed(
+        &self,
+        tx: &Change,
+        organization: Id<Organization>,
+        rename: &RepositoryRename,
+    ) -> Result<Verdict, StoreError> {
+        let stored: Option<Organization> = tx.get(organization, organization)?;
+        let Some(connection) = stored.and_then(|organization| organization.githost) else { return Ok(ignored(UNKNOWN)) };
+        let is_ours = |id: &str| connection.is_of(rename.installation.as_deref(), id);
+        let count = self.follow_rename(tx, organization, &rename.from, &rename.to, is_ours)?;
+        Ok(match count {
+            0 => ignored(format!("No project is linked to {}.", rename.from)),
+            count => (Outcome::Updated, format!("{count} projects follow {} to {}.", rename.from, rename.to), Vec::new()),
         })
     }
 

@@ -198,6 +198,7 @@ impl Builds {
             Facts::Push(push) => self.pushed(tx, organization, push),
             Facts::Installation(change) => self.installation_changed(tx, organization, change).map_err(TriggerError::from),
             Facts::Repositories(change) => self.repositories_changed(tx, organization, change).map_err(TriggerError::from),
+            Facts::Renamed(rename) => self.repository_renamed(tx, organization, rename).map_err(TriggerError::from),
             Facts::Other => Ok(ignored("This event starts nothing.")),
             Facts::Unreadable => Ok(ignored("The body is not what this event promises.")),
         };

@@ -5,7 +5,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::model::delivery::{Facts, InstallationChange, Push, RepositoriesChange};
+use crate::model::delivery::{Facts, InstallationChange, Push, RepositoriesChange, RepositoryRename};
+use crate::model::project::is_repository_name;
 
 /// Longest name of a repository, a reference or an account, in bytes.
 const LONGEST: usize = 1024;
@@ -20,6 +21,7 @@ pub(super) fn read(event: &str, body: &[u8]) -> Facts {
         "push" => parsed(body, push),
         "installation" => parsed(body, installation),
         "installation_repositories" => parsed(body, repositories),
+        "repository" => parsed(body, renamed),
         _ => Facts::Other,
     }
 }
@@ -89,6 +91,14 @@ struct RepositoriesBody {
     repositories_removed: Option<Vec<Repository>>,
 }
 
+#[derive(Deserialize)]
+struct RepositoryBody {
+    action: String,
+    changes: Option<Value>,
+    repository: Repository,
+    installation: Option<Installation>,
+}
+
 impl Installation {
     fn id(&self) -> Option<String> {
         match &self.id {
@@ -148,6 +158,24 @@ fn repositories(body: RepositoriesBody) -> Option<Facts> {
         repository_selection: selection(body.repository_selection.or_else(|| body.installation.repository_selection.clone())),
         installation: body.installation.id()?,
     }))
+}
+
+/// Other actions on a repository change nothing here.
+fn renamed(body: RepositoryBody) -> Option<Facts> {
+    let changes = body.changes.unwrap_or_default();
+    let to = bounded(body.repository.full_name)?;
+    let (owner, name) = to.split_once('/')?;
+    let text = |place: &str| changes.pointer(place).and_then(Value::as_str);
+    let from = match body.action.as_str() {
+        "renamed" => format!("{owner}/{}", text("/repository/name/from")?),
+        "transferred" => format!("{}/{name}", text("/owner/from/user/login").or_else(|| text("/owner/from/organization/login"))?),
+        _ => return Some(Facts::Other),
+    };
+    let installation = match body.installation {
+        Some(installation) => Some(installation.id()?),
+        None => None,
+    };
+    (is_repository_name(&from) && is_repository_name(&to)).then_some(Facts::Renamed(RepositoryRename { installation, from, to }))
 }
 
 #[cfg(test)]

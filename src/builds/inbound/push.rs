@@ -29,8 +29,7 @@ impl Builds {
         let Some(connection) = connection.filter(|connection| connection.status == GithostStatus::Connected) else {
             return Ok(ignored("The organization is not connected to its git host."));
         };
-        // Without an app, what an installation is called is our own choice.
-        let is_ours = |id: &str| connection.token.is_some() || push.installation.as_deref().is_none_or(|pushed| pushed == id);
+        let is_ours = |id: &str| connection.is_of(push.installation.as_deref(), id);
         let mut projects: Vec<Project> = tx.find_all(
             organization,
             &PROJECTS_BY_SOURCE,

@@ -2,15 +2,16 @@
 
 use guest_support::{Code, Problem};
 
-use super::bindings::cookhouse::plugin::http::{self, Body, Request};
+use super::bindings::cookhouse::plugin::http::{self, Body};
 use super::bindings::cookhouse::plugin::secrets::{self, Secret, SignatureAlgorithm};
 use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
 use super::bindings::cookhouse::plugin::{cache, clock};
 use super::source::missing;
-use super::web::{self, JSON, is_status};
-use crate::app;
+use super::web::{self, JSON, Web, is_status};
+use crate::app::{self, Reach};
 use crate::names::RepositoryName;
 use crate::settings::{Mode, Settings};
+use crate::{answers, endpoints};
 
 /// While one call asks for a token, others wait for it this long, in milliseconds.
 const TURN_MS: u64 = 10_000;
@@ -64,13 +65,15 @@ fn installation_token(settings: &Settings, installation: &str, repository: Optio
         if let Some(token) = kept(&key) {
             return Ok(token);
         }
-        if cache::get(&turn).is_none() || clock::monotonic_ms().saturating_sub(started) > TURN_MS {
+        if cache::add(&turn, b"1", TURN_MS) || clock::monotonic_ms().saturating_sub(started) > TURN_MS {
             break;
         }
         clock::sleep_ms(LOOK_AGAIN_MS)?;
     }
-    cache::put(&turn, b"1", TURN_MS);
-    let bought = buy(settings, installation, repository);
+    let bought = match repository {
+        Some(repository) => of_repository(settings, installation, repository),
+        None => buy(settings, installation, Reach::All),
+    };
     let outcome = bought.and_then(|token| {
         let text = token.checked()?;
         let life = token.life_ms(clock::now_ms());
@@ -83,28 +86,38 @@ fn installation_token(settings: &Settings, installation: &str, repository: Optio
     outcome
 }
 
-fn buy(settings: &Settings, installation: &str, repository: Option<&RepositoryName>) -> Result<app::Token, Error> {
-    let request = Request::new("POST", &format!("{}/app/installations/{installation}/access_tokens", settings.api()));
-    request.set_header("accept", JSON)?;
+/// By its name; one that was renamed by its number, which whoever may see everything is told.
+fn of_repository(settings: &Settings, installation: &str, repository: &RepositoryName) -> Result<app::Token, Error> {
+    match buy(settings, installation, Reach::Named(repository)) {
+        Err(error) if is_status(&error, 422) => {
+            let everything = Web::new(settings.clone(), None);
+            let found = everything.get::<answers::Repository>("repository", &endpoints::repository(repository));
+            match found {
+                Ok(found) => buy(settings, installation, Reach::Numbered(found.id)),
+                Err(error) if error.retryable => Err(error),
+                Err(_) => Err(missing(format!("the installation does not reach {repository}"), "repository")),
+            }
+        }
+        bought => bought,
+    }
+}
+
+fn buy(settings: &Settings, installation: &str, reach: Reach<'_>) -> Result<app::Token, Error> {
+    let request = web::plain("POST", &format!("{}/app/installations/{installation}/access_tokens", settings.api()), JSON)?;
     request.set_header("content-type", "application/json")?;
-    request.set_header("x-github-api-version", "2022-11-28")?;
-    request.set_header("user-agent", "Cookhouse")?;
     request.set_secret_header("authorization", "Bearer ", &of_app(settings)?)?;
     let body = Body::new();
-    body.append_bytes(app::wish(repository).as_bytes())?;
+    body.append_bytes(app::wish(reach).as_bytes())?;
     request.set_body(body)?;
     match web::accepted(http::send(request)?) {
         Ok(answer) => web::read("installation token", &answer),
-        // The repository is none of those that the installation reaches.
-        Err(error) if is_status(&error, 422) => match repository {
-            Some(repository) => Err(missing(format!("the installation does not reach {repository}"), "repository")),
-            None => Err(error),
-        },
         Err(error) if is_status(&error, 404) => {
             Err(Problem::new(Code::Forbidden, format!("the git host knows no installation {installation} of the app"))
                 .because("installation")
                 .into())
         }
+        // What else an app can be forbidden here: its installation is suspended.
+        Err(error) if error.code == ErrorCode::Forbidden => Err(Error { reason: Some("installation".to_owned()), ..error }),
         Err(error) => Err(error),
     }
 }

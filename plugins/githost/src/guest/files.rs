@@ -7,7 +7,7 @@ use guest_support::{Code, Problem};
 use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
 use super::bindings::exports::cookhouse::plugin::source_control::Found;
 use super::source::{describe_revision, facts, missing};
-use super::web::{Body, JSON, RAW, Web, is_status};
+use super::web::{Download, JSON, RAW, Web, is_status};
 use crate::answers::Contents;
 use crate::names::{CommitName, FilePath, RepositoryName};
 use crate::tree::{self, Entry, Kind, Summary};
@@ -107,7 +107,7 @@ fn tree(web: &Web, repository: &RepositoryName, hash: &CommitName, recursive: bo
     let mut seen = 0;
     for page in 1.. {
         let response = web.send(&endpoints::tree(repository, hash, recursive, page), JSON)?;
-        let mut body = Body::new(&response, TREE_LIMIT);
+        let mut body = Download::new(&response, TREE_LIMIT);
         let read = tree::read(&mut body, &mut see);
         let summary = match (read, body.fault.take()) {
             (_, Some(fault)) => return Err(fault),

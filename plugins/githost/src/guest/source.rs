@@ -3,6 +3,7 @@
 use guest_support::{Code, Problem};
 
 use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
+use super::bindings::cookhouse::plugin::{cache, clock};
 use super::bindings::exports::cookhouse::plugin::source_control::{
     Branch, BranchPage, Features, PageRequest, Repository, RepositoryPage, Revision, Server,
 };
@@ -10,6 +11,7 @@ use super::web::{self, JSON, Web, finish, is_status};
 use crate::answers::{self, Commit, User, Version};
 use crate::app::{App, Installation, Reached};
 use crate::endpoints;
+use crate::graphql::{self, Answer};
 use crate::names::{BranchName, CommitName, RepositoryName};
 use crate::paging::{LARGEST_PAGE, Position, has_next};
 use crate::settings::Mode;
@@ -19,6 +21,9 @@ const PAGES_PER_SEARCH: u32 = 50;
 /// Commits that are asked for at the same time.
 const AT_ONCE: usize = 8;
 
+/// In the cache while the server is known not to answer GraphQL.
+const NO_GRAPHQL: &str = "no graphql";
+const NO_GRAPHQL_MS: u64 = 3_600_000;
 /// Pages of a hundred installations that are listed.
 const PAGES_OF_INSTALLATIONS: u32 = 10;
 
@@ -93,6 +98,9 @@ pub(super) fn list_repositories(web: &Web, page: &PageRequest) -> Result<Reposit
 pub(super) fn list_branches(web: &Web, repository: &RepositoryName, query: Option<&str>, page: &PageRequest) -> Result<BranchPage, Error> {
     let wanted = query.map(str::to_lowercase).filter(|query| !query.is_empty());
     let limit = page.limit.clamp(1, LARGEST_PAGE) as usize;
+    if let Some(page) = branches_at_once(web, repository, wanted.as_deref(), page)? {
+        return Ok(page);
+    }
     let mut position = Position::from_cursor(page.cursor.as_deref(), if wanted.is_some() { LARGEST_PAGE } else { page.limit })?;
     let default_branch = facts(web, repository)?.default_branch;
 
@@ -134,6 +142,50 @@ pub(super) fn list_branches(web: &Web, repository: &RepositoryName, query: Optio
         }
     }
     Ok(BranchPage { items, next_cursor: next.map(Position::to_cursor) })
+}
+
+/// By GraphQL, where the server speaks it: one request instead of one for each branch. `None`: by REST, then.
+fn branches_at_once(web: &Web, repository: &RepositoryName, wanted: Option<&str>, page: &PageRequest) -> Result<Option<BranchPage>, Error> {
+    let cursor = page.cursor.as_deref();
+    let is_begun = cursor.is_some_and(graphql::is_ours);
+    let Some(address) = web.settings().graphql().filter(|_| is_begun || (cursor.is_none() && cache::get(NO_GRAPHQL).is_none())) else {
+        return Ok(None);
+    };
+    let body = graphql::branches(repository, wanted, page.limit, cursor)?;
+    let answer = match web.query(&address, &body) {
+        Ok(response) => {
+            let limits = web::limits(&response);
+            let bytes = response.read_all(web::ANSWER_LIMIT)?;
+            graphql::read(&bytes, &limits, clock::now_ms())?
+        }
+        // Not there, or not for these credentials.
+        Err(error) if [403, 404, 405, 410, 501].iter().any(|status| is_status(&error, *status)) && error.retry_after_ms.is_none() => {
+            Answer::Useless
+        }
+        Err(error) => return Err(error),
+    };
+    match answer {
+        Answer::Page(found) => {
+            let branches = found.branches.into_iter();
+            // What a server takes for a match is its own affair.
+            let branches = branches.filter(|(name, ..)| wanted.is_none_or(|wanted| name.to_lowercase().contains(wanted)));
+            let branch = |(name, head, is_default): (String, answers::Revision, bool)| Branch {
+                name,
+                head: head.into(),
+                is_default,
+                extra: Vec::new(),
+            };
+            Ok(Some(BranchPage { items: branches.map(branch).collect(), next_cursor: found.next_cursor }))
+        }
+        Answer::NoRepository => Err(no_repository(repository)),
+        Answer::Useless if is_begun => {
+            Err(Problem::new(Code::Protocol, "the git host's answer (branches) is not what its API promises").into())
+        }
+        Answer::Useless => {
+            cache::put(NO_GRAPHQL, b"1", NO_GRAPHQL_MS);
+            Ok(None)
+        }
+    }
 }
 
 /// The branches' commits with message and author, asked for at the same time where the list did not have them.
@@ -197,11 +249,13 @@ pub(super) fn describe_revision(web: &Web, repository: &RepositoryName, name: &C
 /// The repository itself; its absence is an error with the reason `repository`.
 pub(super) fn facts(web: &Web, repository: &RepositoryName) -> Result<answers::Repository, Error> {
     match web.get("repository", &endpoints::repository(repository)) {
-        Err(error) if error.code == ErrorCode::NotFound => {
-            Err(missing(format!("the git host has no repository {repository}, or the token cannot see it"), "repository"))
-        }
+        Err(error) if error.code == ErrorCode::NotFound => Err(no_repository(repository)),
         other => other,
     }
+}
+
+fn no_repository(repository: &RepositoryName) -> Error {
+    missing(format!("the git host has no repository {repository}, or the token cannot see it"), "repository")
 }
 
 /// A thing that is not there; `reason` says which kind of thing.

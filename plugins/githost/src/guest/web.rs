@@ -4,9 +4,9 @@ use std::io;
 
 use serde::de::DeserializeOwned;
 
-use super::bindings::cookhouse::plugin::clock;
-use super::bindings::cookhouse::plugin::http::{self, Exchange, Request, Response};
+use super::bindings::cookhouse::plugin::http::{self, Body, Exchange, Request, Response};
 use super::bindings::cookhouse::plugin::types::Error;
+use super::bindings::cookhouse::plugin::{cache, clock};
 use super::credentials;
 use crate::answers;
 use crate::names::RepositoryName;
@@ -14,12 +14,14 @@ use crate::settings::Settings;
 use crate::status::{self, Limits};
 
 /// The most of an answer that is held at once; lists of a hundred are far below it.
-const ANSWER_LIMIT: u32 = 4 << 20;
+pub(super) const ANSWER_LIMIT: u32 = 4 << 20;
 /// The most of a refusal that is read.
 const REFUSAL_LIMIT: usize = 16 << 10;
 /// Redirects of renamed repositories; the host checks each against the grants.
 const REDIRECTS: u8 = 3;
 const CHUNK: u32 = 256 << 10;
+/// Until when the server wants no requests, in milliseconds since 1970.
+const LIMITED: &str = "limited until";
 
 /// Objects as the API has them.
 pub(super) const JSON: &str = "application/vnd.github+json";
@@ -49,13 +51,19 @@ impl Web {
 
     /// Asks; the answer is 2xx.
     pub(super) fn send(&self, path: &str, accept: &str) -> Result<Response, Error> {
-        match accepted(http::send(self.request(path, accept)?)?) {
-            // A token that was kept may have been taken back.
-            Err(error) if is_status(&error, 401) && credentials::forget(&self.settings, self.repository.as_ref()) => {
-                accepted(http::send(self.request(path, accept)?)?)
-            }
-            answer => answer,
-        }
+        self.signed_in(|| self.request(path, accept))
+    }
+
+    /// Asks by GraphQL; the answer is 2xx.
+    pub(super) fn query(&self, address: &str, body: &str) -> Result<Response, Error> {
+        self.signed_in(|| {
+            let request = self.prepared("POST", address, JSON)?;
+            request.set_header("content-type", "application/json")?;
+            let bytes = Body::new();
+            bytes.append_bytes(body.as_bytes())?;
+            request.set_body(bytes)?;
+            Ok(request)
+        })
     }
 
     /// Asks in the background; [`finish`] waits.
@@ -64,15 +72,55 @@ impl Web {
     }
 
     fn request(&self, path: &str, accept: &str) -> Result<Request, Error> {
-        let request = Request::new("GET", &format!("{}{path}", self.settings.api()));
-        request.set_header("accept", accept)?;
-        request.set_header("x-github-api-version", "2022-11-28")?;
-        request.set_header("user-agent", "Cookhouse")?;
+        let request = self.prepared("GET", &format!("{}{path}", self.settings.api()), accept)?;
         request.set_max_redirects(REDIRECTS)?;
+        Ok(request)
+    }
+
+    fn prepared(&self, method: &str, address: &str, accept: &str) -> Result<Request, Error> {
+        still_allowed()?;
+        let request = plain(method, address, accept)?;
         if let Some(token) = credentials::of(&self.settings, self.repository.as_ref())? {
             request.set_secret_header("authorization", self.settings.authorization_prefix(), &token)?;
         }
         Ok(request)
+    }
+
+    /// A token that was kept may have been taken back: then once more, with a new one.
+    fn signed_in(&self, request: impl Fn() -> Result<Request, Error>) -> Result<Response, Error> {
+        match accepted(http::send(request()?)?) {
+            Err(error) if is_status(&error, 401) && credentials::forget(&self.settings, self.repository.as_ref()) => {
+                accepted(http::send(request()?)?)
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// A request that nobody has signed in yet.
+pub(super) fn plain(method: &str, address: &str, accept: &str) -> Result<Request, Error> {
+    let request = Request::new(method, address);
+    request.set_header("accept", accept)?;
+    request.set_header("x-github-api-version", "2022-11-28")?;
+    request.set_header("user-agent", "Cookhouse")?;
+    Ok(request)
+}
+
+/// Git hosts shut out whoever goes on asking before the time is up: nobody of this connection does.
+fn still_allowed() -> Result<(), Error> {
+    let until = cache::get(LIMITED).and_then(|text| String::from_utf8(text).ok()?.parse::<u64>().ok());
+    match until.map(|until| until.saturating_sub(clock::now_ms())) {
+        Some(wait) if wait > 0 => Err(status::must_wait(429, wait).into()),
+        _ => Ok(()),
+    }
+}
+
+/// The headers that say how long to wait.
+pub(super) fn limits(response: &Response) -> Limits {
+    Limits {
+        retry_after: response.header("retry-after"),
+        remaining: response.header("x-ratelimit-remaining"),
+        reset: response.header("x-ratelimit-reset"),
     }
 }
 
@@ -98,12 +146,12 @@ pub(super) fn accepted(response: Response) -> Result<Response, Error> {
             _ => break,
         }
     }
-    let limits = Limits {
-        retry_after: response.header("retry-after"),
-        remaining: response.header("x-ratelimit-remaining"),
-        reset: response.header("x-ratelimit-reset"),
-    };
-    Err(status::problem(code, &limits, &refusal, clock::now_ms()).into())
+    let now = clock::now_ms();
+    let problem = status::problem(code, &limits(&response), &refusal, now);
+    if let Some(wait) = problem.retry_after_ms {
+        cache::put(LIMITED, now.saturating_add(wait).to_string().as_bytes(), wait);
+    }
+    Err(problem.into())
 }
 
 /// Whether an error is an answer with this status.
@@ -112,7 +160,7 @@ pub(super) fn is_status(error: &Error, status: u16) -> bool {
 }
 
 /// An answer as a stream of at most `room` bytes. What the host said when it broke off is kept for the caller.
-pub(super) struct Body<'a> {
+pub(super) struct Download<'a> {
     response: &'a Response,
     held: Vec<u8>,
     at: usize,
@@ -120,13 +168,13 @@ pub(super) struct Body<'a> {
     pub(super) fault: Option<Error>,
 }
 
-impl<'a> Body<'a> {
+impl<'a> Download<'a> {
     pub(super) fn new(response: &'a Response, room: u64) -> Self {
-        Body { response, held: Vec::new(), at: 0, room, fault: None }
+        Download { response, held: Vec::new(), at: 0, room, fault: None }
     }
 }
 
-impl io::Read for &mut Body<'_> {
+impl io::Read for &mut Download<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.at == self.held.len() {
             match self.response.read(CHUNK) {
