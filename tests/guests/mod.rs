@@ -5,6 +5,8 @@ mod checkout;
 mod hostile;
 mod reading;
 mod refusals;
+mod renewals;
+mod submodules;
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,7 +1,7 @@
 //! Apps: whoever signs with the app's key buys tokens of its installations, which reach one account's repositories, or one
 //! repository, for a while.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,8 +17,8 @@ use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 use serde_json::{Value, json};
 
-use super::Shared;
 use super::answer::{Answer, bytes, document, internal, message};
+use super::{Shared, rest_shapes};
 use crate::model::Timestamp;
 
 /// The most of a request for a token that is read.
@@ -33,6 +33,8 @@ pub struct App {
     pub installations: Vec<(u64, String)>,
     /// How long an installation's token is good for.
     pub token_life: Duration,
+    /// Tokens of some 500 characters, as github.com gives them out since 2026.
+    pub long_tokens: bool,
     public_key: Vec<u8>,
 }
 
@@ -47,7 +49,7 @@ impl App {
         };
         let public_key = pair.map_err(|_| wrong())?.public().as_ref().to_vec();
         let installations = installations.iter().map(|(number, account)| (*number, (*account).to_owned())).collect();
-        Ok(App { id: id.to_owned(), installations, token_life: Duration::from_secs(3600), public_key })
+        Ok(App { id: id.to_owned(), installations, token_life: Duration::from_secs(3600), long_tokens: false, public_key })
     }
 
     /// Whether this is the app's own token, now.
@@ -67,34 +69,60 @@ impl App {
 /// A token that was bought.
 #[derive(Debug, Clone)]
 struct Issued {
+    installation: u64,
     account: String,
     /// The only repository that it opens.
     repository: Option<String>,
     until: Instant,
 }
 
-/// Tokens that were bought.
+/// Tokens that were bought, and installations that are suspended.
 #[derive(Debug, Default)]
-pub(super) struct Tokens(Mutex<HashMap<String, Issued>>);
+pub(super) struct Tokens(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    issued: HashMap<String, Issued>,
+    suspended: HashSet<u64>,
+}
 
 impl Tokens {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Issued>> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes every token back.
     pub(super) fn revoke(&self) {
-        self.lock().clear();
+        self.lock().issued.clear();
+    }
+
+    pub(super) fn suspend(&self, installation: u64, is_suspended: bool) {
+        let suspended = &mut self.lock().suspended;
+        if is_suspended {
+            suspended.insert(installation)
+        } else {
+            suspended.remove(&installation)
+        };
+    }
+
+    fn is_suspended(&self, installation: u64) -> bool {
+        self.lock().suspended.contains(&installation)
     }
 
     fn find(&self, token: &str) -> Option<Issued> {
-        self.lock().get(token).filter(|issued| Instant::now() < issued.until).cloned()
+        let state = self.lock();
+        state.issued.get(token).filter(|issued| Instant::now() < issued.until && !state.suspended.contains(&issued.installation)).cloned()
     }
 
-    /// Whether a token opens this path.
-    pub(super) fn opens(&self, token: &str, path: &str) -> bool {
+    /// Whether a token is good for anything.
+    pub(super) fn knows(&self, token: &str) -> bool {
+        self.find(token).is_some()
+    }
+
+    /// Whether a token opens this path, which is about a repository or about none.
+    pub(super) fn opens(&self, token: &str, repository: Option<&str>, path: &str) -> bool {
         let Some(issued) = self.find(token) else { return false };
-        match repository(path) {
+        match repository {
             Some(name) => {
                 let is_account = name.split('/').next().is_some_and(|owner| owner.eq_ignore_ascii_case(&issued.account));
                 is_account && issued.repository.is_none_or(|only| only.eq_ignore_ascii_case(name))
@@ -102,15 +130,6 @@ impl Tokens {
             None => path == "/api/v3/installation/repositories" && issued.repository.is_none(),
         }
     }
-}
-
-/// The repository that a path is about.
-fn repository(path: &str) -> Option<&str> {
-    if let Some(rest) = path.strip_prefix("/api/v3/repos/") {
-        let end = rest.match_indices('/').nth(1).map_or(rest.len(), |(end, _)| end);
-        return Some(&rest[..end]);
-    }
-    path.strip_prefix('/')?.split_once(".git/").map(|(name, _)| name)
 }
 
 /// Whether a path is one of the app's own.
@@ -126,15 +145,20 @@ pub(super) async fn answer(server: &Shared, request: Request<Incoming>) -> Answe
     let path = request.uri().path().to_owned();
     let parts: Vec<&str> = path.trim_start_matches("/api/v3/app").trim_start_matches('/').split('/').collect();
     match (request.method(), parts.as_slice()) {
-        (&Method::GET, [""]) => document(&json!({"id": 1, "slug": "cookhouse", "name": "Cookhouse", "owner": {"login": "studio"}})),
+        (&Method::GET, [""]) => document(&rest_shapes::app(&server.base, &app.id)),
         (&Method::GET, ["installations"]) => {
-            let one = |(number, account): &(u64, String)| json!({"id": number, "account": {"login": account}, "repository_selection": "all", "suspended_at": null});
+            let one = |(number, account): &(u64, String)| {
+                rest_shapes::installation(&server.base, &app.id, *number, account, server.tokens.is_suspended(*number))
+            };
             document(&Value::Array(app.installations.iter().map(one).collect()))
         }
         (&Method::POST, ["installations", number, "access_tokens"]) => {
             let found = app.installations.iter().find(|(known, _)| known.to_string() == *number);
             match found {
-                Some((_, account)) => issue(server, app, account, request).await,
+                Some((number, _)) if server.tokens.is_suspended(*number) => {
+                    message(StatusCode::FORBIDDEN, "This installation has been suspended")
+                }
+                Some((number, account)) => issue(server, app, *number, account, request).await,
                 None => message(StatusCode::NOT_FOUND, "Not Found"),
             }
         }
@@ -142,25 +166,34 @@ pub(super) async fn answer(server: &Shared, request: Request<Incoming>) -> Answe
     }
 }
 
-async fn issue(server: &Shared, app: &App, account: &str, request: Request<Incoming>) -> Answer {
+async fn issue(server: &Shared, app: &App, installation: u64, account: &str, request: Request<Incoming>) -> Answer {
     let Ok(body) = Limited::new(request.into_body(), REQUEST_LIMIT).collect().await else {
         return message(StatusCode::PAYLOAD_TOO_LARGE, "The request is too large");
     };
     let wanted: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
-    let names: Vec<String> =
+    let mut names: Vec<String> =
         wanted["repositories"].as_array().into_iter().flatten().filter_map(|name| Some(format!("{account}/{}", name.as_str()?))).collect();
-    if names.len() > 1 || names.iter().any(|name| server.repositories.directory_of(name).is_none_or(|directory| !directory.is_dir())) {
+    for number in wanted["repository_ids"].as_array().into_iter().flatten().filter_map(Value::as_u64) {
+        names.push(server.repositories.numbered(number).await.unwrap_or_default());
+    }
+    let is_foreign = |name: &String| {
+        server.repositories.directory_of(name).is_none() || !name.split('/').next().is_some_and(|owner| owner.eq_ignore_ascii_case(account))
+    };
+    if names.len() > 1 || names.iter().any(is_foreign) {
         return message(StatusCode::UNPROCESSABLE_ENTITY, "There is at least one repository that does not exist or is not accessible");
     }
     let mut random = [0; 24];
     if getrandom::fill(&mut random).is_err() {
         return internal(&io::Error::other("no randomness"));
     }
-    let token = format!("ghs_{}", URL_SAFE_NO_PAD.encode(random));
+    let short = URL_SAFE_NO_PAD.encode(random);
+    let token = if app.long_tokens { format!("ghs_1_{short}.{}.{}", "eyJ_".repeat(80), "c2ln".repeat(40)) } else { format!("ghs_{short}") };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let expires = Timestamp(i64::try_from((now + app.token_life).as_millis()).unwrap_or(i64::MAX));
-    let issued = Issued { account: account.to_owned(), repository: names.first().cloned(), until: Instant::now() + app.token_life };
-    server.tokens.lock().insert(token.clone(), issued);
-    let answer = json!({"token": token, "expires_at": expires, "permissions": wanted["permissions"], "repository_selection": "all"});
+    let until = Instant::now() + app.token_life;
+    let issued = Issued { installation, account: account.to_owned(), repository: names.first().cloned(), until };
+    server.tokens.lock().issued.insert(token.clone(), issued);
+    let selection = if names.is_empty() { "all" } else { "selected" };
+    let answer = json!({"token": token, "expires_at": expires, "permissions": wanted["permissions"], "repository_selection": selection});
     bytes(StatusCode::CREATED, "application/json; charset=utf-8", answer.to_string())
 }

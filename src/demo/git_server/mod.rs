@@ -6,6 +6,7 @@
 
 mod answer;
 mod apps;
+mod graphql;
 mod large_files;
 mod repositories;
 mod rest;
@@ -22,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use hyper::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -57,6 +58,8 @@ pub struct Settings {
     pub base: Option<String>,
     /// An app whose installations' tokens open their repositories, in the shape of `/api/v3`.
     pub app: Option<App>,
+    /// Answers GraphQL, beside `/api/v3`.
+    pub speaks_graphql: bool,
 }
 
 impl Settings {
@@ -71,6 +74,7 @@ impl Settings {
             is_old: false,
             base: None,
             app: None,
+            speaks_graphql: true,
         }
     }
 }
@@ -83,6 +87,15 @@ pub struct GitServer {
     stop: CancellationToken,
 }
 
+/// What the server was told to refuse.
+#[derive(Debug, Default)]
+struct Limits {
+    /// API requests to come, and in how many seconds they are welcome again.
+    refused: Option<(usize, u64)>,
+    /// Every bought token is taken back after the next answer to a path that ends like this.
+    revoke_after: Option<String>,
+}
+
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
@@ -90,6 +103,7 @@ struct Shared {
     repositories: Repositories,
     tokens: apps::Tokens,
     requests: Mutex<VecDeque<String>>,
+    limits: Mutex<Limits>,
     bytes: Arc<AtomicU64>,
 }
 
@@ -104,6 +118,7 @@ impl GitServer {
             settings,
             tokens: apps::Tokens::default(),
             requests: Mutex::default(),
+            limits: Mutex::default(),
             bytes: Arc::default(),
         });
         let stop = CancellationToken::new();
@@ -144,6 +159,21 @@ impl GitServer {
     /// Takes back every token that the app bought.
     pub fn revoke_tokens(&self) {
         self.shared.tokens.revoke();
+    }
+
+    /// Takes back every token that the app bought, once the next request whose path ends like this was answered.
+    pub fn revoke_tokens_after(&self, path: &str) {
+        self.shared.limits().revoke_after = Some(path.to_owned());
+    }
+
+    /// Refuses the next API requests, as GitHub does beyond its limits: come back in so many seconds.
+    pub fn limit(&self, requests: usize, seconds: u64) {
+        self.shared.limits().refused = Some((requests, seconds));
+    }
+
+    /// Suspends an installation of the app, or lets it go on.
+    pub fn suspend(&self, installation: u64, is_suspended: bool) {
+        self.shared.tokens.suspend(installation, is_suspended);
     }
 
     /// Bytes of packs and large files that were sent.
@@ -197,13 +227,36 @@ impl Shared {
             requests.push_back(format!("{} {}", request.method(), request.uri()));
         }
         let path = request.uri().path().to_owned();
-        if let Some(key) = large_files::key_of(&request) {
-            return large_files::object(self, &path, key).await;
+        let answer = self.answer_to(&path, request).await;
+        let mut limits = self.limits();
+        if limits.revoke_after.as_ref().is_some_and(|end| path.ends_with(end)) {
+            limits.revoke_after = None;
+            self.tokens.revoke();
         }
-        if apps::is_app_path(&path) {
+        answer
+    }
+
+    async fn answer_to(&self, path: &str, request: Request<Incoming>) -> Answer {
+        if let Some(key) = large_files::key_of(&request) {
+            return large_files::object(self, path, key).await;
+        }
+        if let Some(seconds) = path.starts_with("/api/").then(|| self.refused()).flatten() {
+            let mut refusal = message(StatusCode::FORBIDDEN, "You have exceeded a secondary rate limit. Please wait a few minutes.");
+            refusal.headers_mut().insert(RETRY_AFTER, seconds.into());
+            return refusal;
+        }
+        if apps::is_app_path(path) {
             return apps::answer(self, request).await;
         }
-        if !self.is_authorized(&request) {
+        if path == graphql::PATH {
+            return graphql::answer(self, request).await;
+        }
+        let subject = self.repositories.subject(path).await;
+        if !self.is_authorized(request.headers(), subject.as_deref(), path) {
+            // A good token of something else: this is not there, as far as it is told.
+            if self.is_known(request.headers()) {
+                return message(StatusCode::NOT_FOUND, "Not Found");
+            }
             let mut refusal = message(StatusCode::UNAUTHORIZED, "Bad credentials");
             refusal.headers_mut().insert(WWW_AUTHENTICATE, hyper::header::HeaderValue::from_static("Basic realm=\"git\""));
             return refusal;
@@ -211,19 +264,41 @@ impl Shared {
         if path.starts_with("/api/") {
             return rest::answer(self, &request).await;
         }
-        match large_files::batch_repository(&path) {
+        match large_files::batch_repository(path) {
             Some(_) => large_files::batch(self, request).await,
             None => smart_http::answer(self, request).await,
         }
     }
 
-    fn is_authorized(&self, request: &Request<Incoming>) -> bool {
+    fn limits(&self) -> std::sync::MutexGuard<'_, Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the next request is welcome, if this one is not.
+    fn refused(&self) -> Option<u64> {
+        let mut limits = self.limits();
+        let (left, seconds) = limits.refused?;
+        limits.refused = (left > 1).then(|| (left - 1, seconds));
+        (left > 0).then_some(seconds)
+    }
+
+    /// Whether the request's credentials open a path, which is about a repository or about none.
+    fn is_authorized(&self, headers: &HeaderMap, repository: Option<&str>, path: &str) -> bool {
+        self.has_token(headers, |token| self.tokens.opens(token, repository, path))
+    }
+
+    /// Whether the request's credentials are good for anything.
+    fn is_known(&self, headers: &HeaderMap) -> bool {
+        self.has_token(headers, |token| self.tokens.knows(token))
+    }
+
+    fn has_token(&self, headers: &HeaderMap, is_bought: impl Fn(&str) -> bool) -> bool {
         let Some((scheme, value)) =
-            request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| value.split_once(' '))
+            headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| value.split_once(' '))
         else {
             return false;
         };
-        let is_bought = |candidate: &[u8]| std::str::from_utf8(candidate).is_ok_and(|token| self.tokens.opens(token, request.uri().path()));
+        let is_bought = |candidate: &[u8]| std::str::from_utf8(candidate).is_ok_and(&is_bought);
         let is_token = |candidate: &[u8]| bool::from(candidate.ct_eq(self.settings.token.as_bytes())) || is_bought(candidate);
         if scheme.eq_ignore_ascii_case("basic") {
             let Ok(pair) = BASE64_STANDARD.decode(value.trim()) else { return false };

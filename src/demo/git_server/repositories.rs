@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::process::Command;
 
@@ -13,6 +14,8 @@ const NAME_LIMIT: usize = 100;
 #[derive(Debug, Clone)]
 pub struct Repositories {
     directory: PathBuf,
+    /// Each old name with the one that followed.
+    renames: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 /// A commit to make.
@@ -87,12 +90,56 @@ pub(super) fn is_name(text: &str) -> bool {
 impl Repositories {
     /// The ones below a directory.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Repositories { directory: directory.into() }
+        Repositories { directory: directory.into(), renames: Arc::default() }
     }
 
     /// Where a repository lies, when there is one of that name.
     pub fn directory_of(&self, name: &str) -> Option<PathBuf> {
         is_name(name).then(|| self.path(name)).filter(|path| path.join("HEAD").is_file())
+    }
+
+    /// Gives a repository another name. The old one leads to the new one from then on.
+    pub async fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let place = self.directory_of(from).filter(|_| is_name(to)).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let target = self.path(to);
+        tokio::fs::create_dir_all(target.parent().unwrap_or(&self.directory)).await?;
+        tokio::fs::rename(place, target).await?;
+        self.renames().push((from.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
+    fn renames(&self) -> MutexGuard<'_, Vec<(String, String)>> {
+        self.renames.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a repository of this name is called now.
+    pub(super) fn current(&self, name: &str) -> String {
+        let renames = self.renames();
+        renames.iter().fold(name.to_owned(), |name, (from, to)| if from.eq_ignore_ascii_case(&name) { to.clone() } else { name })
+    }
+
+    /// Its number, which no new name changes.
+    pub(super) fn number(&self, name: &str) -> u64 {
+        let renames = self.renames();
+        let first = renames.iter().rev().fold(name, |name, (from, to)| if to == name { from } else { name });
+        u64::from(crc32fast::hash(first.as_bytes()))
+    }
+
+    /// The repository of a number.
+    pub(super) async fn numbered(&self, number: u64) -> Option<String> {
+        self.names().await.ok()?.into_iter().find(|name| self.number(name) == number)
+    }
+
+    /// The repository that a path of the API or of git is about, as it is called now.
+    pub(super) async fn subject(&self, path: &str) -> Option<String> {
+        if let Some(rest) = path.strip_prefix("/api/v3/repositories/") {
+            return self.numbered(rest.split('/').next()?.parse().ok()?).await;
+        }
+        let name = match path.strip_prefix("/api/v3/repos/") {
+            Some(rest) => &rest[..rest.match_indices('/').nth(1).map_or(rest.len(), |(end, _)| end)],
+            None => path.strip_prefix('/')?.split_once(".git/")?.0,
+        };
+        Some(self.current(name))
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, HeaderValue, LINK};
+use hyper::header::{ACCEPT, HeaderValue, LINK, LOCATION};
 use hyper::{Method, Request, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
@@ -23,6 +23,8 @@ struct Asked<'a> {
     flavor: Flavor,
     base: String,
     path: String,
+    /// Path and query as they came.
+    raw: &'a str,
     query: Vec<(String, String)>,
     wants_raw: bool,
 }
@@ -43,6 +45,7 @@ pub(super) async fn answer(server: &Shared, request: &Request<Incoming>) -> Answ
         flavor,
         base: format!("{}{}", server.base, &path[..path.len() - rest.len()]),
         path: decoded.into_owned(),
+        raw: request.uri().path_and_query().map_or("", |raw| raw.as_str()),
         query: request.uri().query().and_then(|query| serde_urlencoded::from_str(query).ok()).unwrap_or_default(),
         wants_raw: flavor == Flavor::V3
             && request.headers().get(ACCEPT).is_some_and(|value| value.to_str().is_ok_and(|kind| kind.contains("raw"))),
@@ -63,12 +66,21 @@ impl Asked<'_> {
     async fn answer(&self) -> io::Result<Answer> {
         let parts: Vec<&str> = self.path.trim_start_matches('/').split('/').collect();
         match parts.as_slice() {
-            ["user"] => Ok(document(&json!({ "login": self.server.settings.account, "id": 1, "type": "User" }))),
+            ["user"] => Ok(document(&rest_shapes::user(&self.server.base, &self.server.settings.account))),
             ["version"] if self.flavor == Flavor::V1 => Ok(document(&json!({ "version": "1.22.3" }))),
             ["user", "repos"] => self.repositories().await,
             ["installation", "repositories"] if self.flavor == Flavor::V3 => self.installed_repositories().await,
+            ["repositories", number, rest @ ..] if self.flavor == Flavor::V3 => {
+                let Some(name) = self.server.repositories.numbered(number.parse().unwrap_or(0)).await else { return Ok(not_found()) };
+                let Some(directory) = self.server.repositories.directory_of(&name) else { return Ok(not_found()) };
+                self.repository(&name, &directory, rest).await
+            }
             ["repos", owner, name, rest @ ..] => {
                 let full_name = format!("{owner}/{name}");
+                let current = self.server.repositories.current(&full_name);
+                if current != full_name && self.flavor == Flavor::V3 {
+                    return Ok(self.moved(&current, &full_name));
+                }
                 match self.server.repositories.directory_of(&full_name) {
                     Some(directory) => self.repository(&full_name, &directory, rest).await,
                     None => Ok(not_found()),
@@ -78,12 +90,34 @@ impl Asked<'_> {
         }
     }
 
+    /// The address of the repository that is asked about.
+    fn place(&self) -> String {
+        let parts: Vec<&str> = self.path.trim_start_matches('/').splitn(4, '/').take(3).collect();
+        format!("{}/{}", self.base, parts.join("/"))
+    }
+
+    async fn shape(&self, name: &str, directory: &Path) -> io::Result<Value> {
+        let number = self.server.repositories.number(name);
+        Ok(rest_shapes::repository(&self.server.base, name, number, &repositories::default_branch(directory).await?))
+    }
+
+    /// GitHub leads from an old name to the repository's number.
+    fn moved(&self, current: &str, old: &str) -> Answer {
+        let rest = self.raw.split_once(old).map_or("", |(_, rest)| rest);
+        let address = format!("{}/repositories/{}{rest}", self.base, self.server.repositories.number(current));
+        let mut answer = message(StatusCode::MOVED_PERMANENTLY, "Moved Permanently");
+        if let Ok(address) = HeaderValue::from_str(&address) {
+            answer.headers_mut().insert(LOCATION, address);
+        }
+        answer
+    }
+
     async fn repositories(&self) -> io::Result<Answer> {
         let names = self.server.repositories.names().await?;
         let mut items = Vec::new();
         for name in self.page(&names) {
             if let Some(directory) = self.server.repositories.directory_of(name) {
-                items.push(rest_shapes::repository(name, &repositories::default_branch(&directory).await?));
+                items.push(self.shape(name, &directory).await?);
             }
         }
         Ok(self.list(items, names.len()))
@@ -94,7 +128,7 @@ impl Asked<'_> {
         let mut items = Vec::new();
         for name in self.page(&names) {
             if let Some(directory) = self.server.repositories.directory_of(name) {
-                items.push(rest_shapes::repository(name, &repositories::default_branch(&directory).await?));
+                items.push(self.shape(name, &directory).await?);
             }
         }
         let links = self.list(Vec::new(), names.len()).headers().get(LINK).cloned();
@@ -107,7 +141,7 @@ impl Asked<'_> {
 
     async fn repository(&self, name: &str, directory: &Path, rest: &[&str]) -> io::Result<Answer> {
         match rest {
-            [] => Ok(document(&rest_shapes::repository(name, &repositories::default_branch(directory).await?))),
+            [] => Ok(document(&self.shape(name, directory).await?)),
             ["branches"] => self.branches(directory).await,
             ["branches", branch @ ..] => self.branch(directory, &branch.join("/")).await,
             ["commits", reference @ ..] if self.flavor == Flavor::V3 => self.commit(directory, &reference.join("/")).await,
@@ -131,14 +165,14 @@ impl Asked<'_> {
                 Flavor::V3 => None,
                 Flavor::V1 => repositories::describe(directory, hash).await?,
             };
-            items.push(rest_shapes::branch(self.flavor, name, hash, described.as_ref()));
+            items.push(rest_shapes::branch(self.flavor, &self.place(), name, hash, described.as_ref()));
         }
         Ok(self.list(items, all.len()))
     }
 
     async fn branch(&self, directory: &Path, name: &str) -> io::Result<Answer> {
         match repositories::describe(directory, &format!("refs/heads/{name}")).await? {
-            Some(commit) => Ok(document(&rest_shapes::branch(self.flavor, name, &commit.hash, Some(&commit)))),
+            Some(commit) => Ok(document(&rest_shapes::branch(self.flavor, &self.place(), name, &commit.hash, Some(&commit)))),
             None => Ok(message(StatusCode::NOT_FOUND, "Branch not found")),
         }
     }
@@ -148,7 +182,7 @@ impl Asked<'_> {
             return Ok(message(StatusCode::CONFLICT, "Git Repository is empty."));
         }
         match repositories::describe(directory, reference).await? {
-            Some(commit) => Ok(document(&rest_shapes::commit(&commit))),
+            Some(commit) => Ok(document(&rest_shapes::commit(&self.place(), &commit))),
             None if self.flavor == Flavor::V3 => {
                 Ok(message(StatusCode::UNPROCESSABLE_ENTITY, &format!("No commit found for SHA: {reference}")))
             }
@@ -165,13 +199,13 @@ impl Asked<'_> {
             let size = self.size(1000, 1000);
             let page = self.number("page").max(1);
             let shown: Vec<&Entry> = entries.iter().skip((page - 1) * size).take(size).collect();
-            return Ok(document(&rest_shapes::tree(&hash, &shown, page * size < total, Some((page, total)))));
+            return Ok(document(&rest_shapes::tree(&self.place(), &hash, &shown, page * size < total, Some((page, total)))));
         }
         let is_truncated = is_recursive && total > self.server.settings.tree_limit;
         if is_truncated {
             entries.truncate(self.server.settings.tree_limit);
         }
-        Ok(document(&rest_shapes::tree(&hash, &entries.iter().collect::<Vec<_>>(), is_truncated, None)))
+        Ok(document(&rest_shapes::tree(&self.place(), &hash, &entries.iter().collect::<Vec<_>>(), is_truncated, None)))
     }
 
     async fn contents(&self, directory: &Path, path: &str) -> io::Result<Answer> {
@@ -187,7 +221,7 @@ impl Asked<'_> {
             return Ok(bytes(StatusCode::OK, "application/vnd.github.raw+json; charset=utf-8", bytes_of_file));
         }
         let wrapped = (bytes_of_file.len() as u64 <= WRAPPED_LIMIT).then_some(bytes_of_file.as_slice());
-        Ok(document(&rest_shapes::contents(&entry, path, bytes_of_file.len(), wrapped)))
+        Ok(document(&rest_shapes::contents(&self.place(), &entry, path, bytes_of_file.len(), wrapped)))
     }
 
     async fn file(&self, directory: &Path, path: &str) -> io::Result<Option<Entry>> {

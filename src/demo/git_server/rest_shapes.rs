@@ -1,8 +1,9 @@
-//! What the answers of the REST endpoints look like, as GitHub and Gitea publish them.
+//! What the answers of the REST endpoints look like, as GitHub and Gitea publish them: every field that GitHub's OpenAPI
+//! description requires is there, though the plugins read few of them.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::repositories::{Description, Entry};
 
@@ -15,22 +16,107 @@ pub(super) enum Flavor {
     V1,
 }
 
-pub(super) fn repository(full_name: &str, default_branch: &str) -> Value {
-    let (owner, name) = full_name.split_once('/').unwrap_or_default();
-    json!({
-        "id": crc32fast::hash(full_name.as_bytes()),
-        "name": name,
-        "full_name": full_name,
-        "owner": { "login": owner, "id": crc32fast::hash(owner.as_bytes()) },
-        "private": true,
-        "default_branch": default_branch,
-    })
+/// For everything that has a date here and none that anybody asks for.
+const DATE: &str = "2026-01-01T00:00:00Z";
+
+/// Addresses of a repository: the field, and what stands behind the repository's own address.
+#[rustfmt::skip]
+const REPOSITORY_ADDRESSES: [(&str, &str); 38] = [
+    ("archive_url", "/{archive_format}{/ref}"), ("assignees_url", "/assignees{/user}"), ("blobs_url", "/git/blobs{/sha}"),
+    ("branches_url", "/branches{/branch}"), ("collaborators_url", "/collaborators{/collaborator}"), ("comments_url", "/comments{/number}"),
+    ("commits_url", "/commits{/sha}"), ("compare_url", "/compare/{base}...{head}"), ("contents_url", "/contents/{+path}"),
+    ("contributors_url", "/contributors"), ("deployments_url", "/deployments"), ("downloads_url", "/downloads"), ("events_url", "/events"),
+    ("forks_url", "/forks"), ("git_commits_url", "/git/commits{/sha}"), ("git_refs_url", "/git/refs{/sha}"),
+    ("git_tags_url", "/git/tags{/sha}"), ("hooks_url", "/hooks"), ("issue_comment_url", "/issues/comments{/number}"),
+    ("issue_events_url", "/issues/events{/number}"), ("issues_url", "/issues{/number}"), ("keys_url", "/keys{/key_id}"),
+    ("labels_url", "/labels{/name}"), ("languages_url", "/languages"), ("merges_url", "/merges"),
+    ("milestones_url", "/milestones{/number}"), ("notifications_url", "/notifications{?since,all,participating}"),
+    ("pulls_url", "/pulls{/number}"), ("releases_url", "/releases{/id}"), ("stargazers_url", "/stargazers"),
+    ("statuses_url", "/statuses/{sha}"), ("subscribers_url", "/subscribers"), ("subscription_url", "/subscription"), ("tags_url", "/tags"),
+    ("teams_url", "/teams"), ("trees_url", "/git/trees{/sha}"), ("svn_url", ""), ("url", ""),
+];
+
+/// Addresses of an account, in the same way.
+#[rustfmt::skip]
+const ACCOUNT_ADDRESSES: [(&str, &str); 12] = [
+    ("avatar_url", "/avatar"), ("events_url", "/events{/privacy}"), ("followers_url", "/followers"), ("following_url", "/following{/other_user}"),
+    ("gists_url", "/gists{/gist_id}"), ("organizations_url", "/orgs"), ("received_events_url", "/received_events"), ("repos_url", "/repos"),
+    ("starred_url", "/starred{/owner}{/repo}"), ("subscriptions_url", "/subscriptions"), ("url", ""), ("html_url", ""),
+];
+
+fn with(mut object: Value, addresses: &[(&str, &str)], base: &str) -> Value {
+    let fields: Map<String, Value> = addresses.iter().map(|(name, end)| ((*name).to_owned(), json!(format!("{base}{end}")))).collect();
+    if let Value::Object(object) = &mut object {
+        object.extend(fields);
+    }
+    object
 }
 
-pub(super) fn branch(flavor: Flavor, name: &str, hash: &str, described: Option<&Description>) -> Value {
+/// An account. `base` is the server's own address.
+pub(super) fn account(base: &str, login: &str) -> Value {
+    let id = crc32fast::hash(login.as_bytes());
+    let object = json!({ "login": login, "id": id, "node_id": format!("U_{id}"), "gravatar_id": "", "type": "User", "site_admin": false });
+    with(object, &ACCOUNT_ADDRESSES, &format!("{base}/api/v3/users/{login}"))
+}
+
+/// Whose the credentials are.
+pub(super) fn user(base: &str, login: &str) -> Value {
+    let mut object = account(base, login);
+    let more = json!({ "name": login, "company": null, "blog": null, "location": null, "email": null, "hireable": null, "bio": null,
+        "public_repos": 0, "public_gists": 0, "followers": 0, "following": 0, "created_at": DATE, "updated_at": DATE });
+    if let (Value::Object(object), Value::Object(more)) = (&mut object, more) {
+        object.extend(more);
+    }
+    object
+}
+
+/// The app.
+pub(super) fn app(base: &str, id: &str) -> Value {
+    json!({ "id": crc32fast::hash(id.as_bytes()), "client_id": id, "slug": "cookhouse", "node_id": "A_1", "owner": account(base, "studio"), "name": "Cookhouse",
+        "description": null, "external_url": base, "html_url": format!("{base}/apps/cookhouse"), "created_at": DATE, "updated_at": DATE,
+        "permissions": { "contents": "read", "metadata": "read" }, "events": ["push"] })
+}
+
+/// One place where the app is installed.
+pub(super) fn installation(base: &str, app: &str, number: u64, login: &str, is_suspended: bool) -> Value {
+    json!({ "id": number, "account": account(base, login), "app_id": crc32fast::hash(app.as_bytes()), "app_slug": "cookhouse",
+        "target_id": crc32fast::hash(login.as_bytes()), "target_type": "User", "single_file_name": null, "repository_selection": "all",
+        "access_tokens_url": format!("{base}/api/v3/app/installations/{number}/access_tokens"),
+        "repositories_url": format!("{base}/api/v3/installation/repositories"), "html_url": format!("{base}/settings/installations/{number}"),
+        "events": ["push"], "permissions": { "contents": "read", "metadata": "read" }, "created_at": DATE, "updated_at": DATE,
+        "suspended_by": is_suspended.then(|| account(base, login)), "suspended_at": is_suspended.then_some(DATE) })
+}
+
+/// A repository.
+pub(super) fn repository(base: &str, full_name: &str, number: u64, default_branch: &str) -> Value {
+    let (owner, name) = full_name.split_once('/').unwrap_or_default();
+    let object = json!({
+        "id": number,
+        "node_id": format!("R_{number}"),
+        "name": name,
+        "full_name": full_name,
+        "owner": account(base, owner),
+        "private": true,
+        "default_branch": default_branch,
+        "html_url": format!("{base}/{full_name}"),
+        "clone_url": format!("{base}/{full_name}.git"),
+        "git_url": format!("{base}/{full_name}.git"),
+        "ssh_url": format!("{base}/{full_name}.git"),
+        "mirror_url": null, "description": null, "homepage": null, "language": null, "license": null,
+        "fork": false, "archived": false, "disabled": false,
+        "has_issues": false, "has_projects": false, "has_wiki": false, "has_pages": false, "has_downloads": false, "has_discussions": false,
+        "forks": 0, "forks_count": 0, "open_issues": 0, "open_issues_count": 0, "size": 0, "stargazers_count": 0, "watchers": 0,
+        "watchers_count": 0, "network_count": 0, "subscribers_count": 0,
+        "pushed_at": DATE, "created_at": DATE, "updated_at": DATE,
+    });
+    with(object, &REPOSITORY_ADDRESSES, &format!("{base}/api/v3/repos/{full_name}"))
+}
+
+/// A branch. `place` is the repository's address in the API.
+pub(super) fn branch(flavor: Flavor, place: &str, name: &str, hash: &str, described: Option<&Description>) -> Value {
     let commit = match (flavor, described) {
-        (Flavor::V3, None) => json!({ "sha": hash, "url": "" }),
-        (Flavor::V3, Some(described)) => commit(described),
+        (Flavor::V3, None) => json!({ "sha": hash, "url": format!("{place}/commits/{hash}") }),
+        (Flavor::V3, Some(described)) => commit(place, described),
         (Flavor::V1, None) => json!({ "id": hash }),
         (Flavor::V1, Some(described)) => json!({
             "id": hash,
@@ -39,32 +125,54 @@ pub(super) fn branch(flavor: Flavor, name: &str, hash: &str, described: Option<&
             "timestamp": described.date,
         }),
     };
-    json!({ "name": name, "commit": commit, "protected": false })
+    let mut object = json!({ "name": name, "commit": commit, "protected": false });
+    if flavor == Flavor::V3 && described.is_some() {
+        let address = format!("{place}/branches/{name}");
+        object["_links"] = json!({ "self": address, "html": address });
+        object["protection"] = json!({ "enabled": false });
+        object["protection_url"] = json!(format!("{address}/protection"));
+    }
+    object
 }
 
-pub(super) fn commit(described: &Description) -> Value {
+/// A commit.
+pub(super) fn commit(place: &str, described: &Description) -> Value {
     let person = json!({ "name": described.author, "email": described.email, "date": described.date });
+    let address = format!("{place}/commits/{}", described.hash);
     json!({
         "sha": described.hash,
-        "commit": { "message": described.message, "author": person, "committer": person, "tree": { "sha": described.tree } },
+        "node_id": format!("C_{}", described.hash),
+        "url": address,
+        "html_url": address,
+        "comments_url": format!("{address}/comments"),
+        "commit": {
+            "message": described.message,
+            "author": person,
+            "committer": person,
+            "url": address,
+            "comment_count": 0,
+            "tree": { "sha": described.tree, "url": format!("{place}/git/trees/{}", described.tree) },
+        },
         "author": null,
+        "committer": null,
         "parents": [],
     })
 }
 
 /// `pages`: this page and the entries on all of them, where the server has pages.
-pub(super) fn tree(hash: &str, entries: &[&Entry], is_truncated: bool, pages: Option<(usize, usize)>) -> Value {
+pub(super) fn tree(place: &str, hash: &str, entries: &[&Entry], is_truncated: bool, pages: Option<(usize, usize)>) -> Value {
     let entries: Vec<Value> = entries
         .iter()
         .map(|entry| {
-            let mut value = json!({ "path": entry.path, "mode": entry.mode, "type": entry.kind, "sha": entry.hash, "url": "" });
+            let address = format!("{place}/git/{}s/{}", entry.kind, entry.hash);
+            let mut value = json!({ "path": entry.path, "mode": entry.mode, "type": entry.kind, "sha": entry.hash, "url": address });
             if let Some(size) = entry.size {
                 value["size"] = json!(size);
             }
             value
         })
         .collect();
-    let mut value = json!({ "sha": hash, "url": "", "tree": entries, "truncated": is_truncated });
+    let mut value = json!({ "sha": hash, "url": format!("{place}/git/trees/{hash}"), "tree": entries, "truncated": is_truncated });
     if let Some((page, total)) = pages {
         value["page"] = json!(page);
         value["total_count"] = json!(total);
@@ -73,13 +181,14 @@ pub(super) fn tree(hash: &str, entries: &[&Entry], is_truncated: bool, pages: Op
 }
 
 /// `bytes`: none when the file is too large to be wrapped.
-pub(super) fn contents(entry: &Entry, path: &str, size: usize, bytes: Option<&[u8]>) -> Value {
+pub(super) fn contents(place: &str, entry: &Entry, path: &str, size: usize, bytes: Option<&[u8]>) -> Value {
     let kind = if entry.mode == "120000" { "symlink" } else { "file" };
     // Wrapped into lines, as both servers do.
     let content = bytes.map(|bytes| {
         let text = BASE64_STANDARD.encode(bytes);
         text.as_bytes().chunks(60).map(|line| String::from_utf8_lossy(line) + "\n").collect::<String>()
     });
+    let (address, blob) = (format!("{place}/contents/{path}"), format!("{place}/git/blobs/{}", entry.hash));
     json!({
         "type": kind,
         "name": path.rsplit('/').next(),
@@ -88,5 +197,7 @@ pub(super) fn contents(entry: &Entry, path: &str, size: usize, bytes: Option<&[u
         "size": size,
         "encoding": if bytes.is_some() { "base64" } else { "none" },
         "content": content.unwrap_or_default(),
+        "url": address, "html_url": address, "download_url": address, "git_url": blob,
+        "_links": { "self": address, "html": address, "git": blob },
     })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use hyper::{Method, Request, StatusCode};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -29,6 +29,14 @@ pub(super) async fn answer(server: &Shared, request: Request<Incoming>) -> Answe
     );
     if !is_reading {
         return message(StatusCode::FORBIDDEN, "This server is read-only and speaks smart HTTP");
+    }
+    let current = server.repositories.current(repository);
+    if current != repository {
+        let mut answer = message(StatusCode::MOVED_PERMANENTLY, "Moved Permanently");
+        if let Ok(address) = HeaderValue::from_str(&format!("{}/{current}.git/{rest}?{query}", server.base)) {
+            answer.headers_mut().insert(LOCATION, address);
+        }
+        return answer;
     }
     let Some(directory) = server.repositories.directory_of(repository) else {
         return message(StatusCode::NOT_FOUND, "Repository not found.");
