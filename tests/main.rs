@@ -11,6 +11,8 @@ mod demo;
 #[cfg(unix)]
 mod engine;
 #[cfg(unix)]
+mod flows;
+#[cfg(unix)]
 mod full_disk;
 mod guests;
 mod keys;

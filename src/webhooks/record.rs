@@ -104,7 +104,10 @@ impl Webhooks {
                 None => {
                     delivery.status = DeliveryStatus::Failed;
                     let (tries, last) = (delivery.tries(), &error.message);
-                    off = Some((DisabledReason::Exhausted, format!("A message was tried {tries} times and never taken. The last time: {last}")));
+                    off = Some((
+                        DisabledReason::Exhausted,
+                        format!("A message was tried {tries} times and never taken. The last time: {last}"),
+                    ));
                 }
             },
         }

@@ -46,9 +46,9 @@ fn is_over(build: &Build) -> bool {
 /// Every attempt, oldest first.
 fn ledger(farm: &Farm, build: &Build) -> Vec<DeployAttempt> {
     let key = Key::of_id(build.id);
-    let read = farm.store.read(|snapshot| {
-        snapshot.find_all(build.organization_id, &tables::DEPLOY_ATTEMPTS_BY_BUILD, &key, Order::OldestFirst, 100)
-    });
+    let read = farm
+        .store
+        .read(|snapshot| snapshot.find_all(build.organization_id, &tables::DEPLOY_ATTEMPTS_BY_BUILD, &key, Order::OldestFirst, 100));
     read.unwrap_or_else(|error: StoreError| panic!("{error}"))
 }
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cookhouse::demo::git_server::{Commit, GitServer, Settings};
@@ -17,15 +16,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::client::{self, Reply};
 use crate::support::farm::copy;
+use crate::support::service::Service;
 
 const GIT_TOKEN: &str = "git-token-of-the-kill-driver";
-
-/// The server as a child process.
-struct Serving {
-    child: Child,
-    address: SocketAddr,
-    said: Arc<Mutex<Vec<String>>>,
-}
 
 /// Everything. Servers come and go; the data stays.
 pub(super) struct Site {
@@ -36,7 +29,7 @@ pub(super) struct Site {
     pub(super) scheduled: Vec<(String, String)>,
     project: String,
     token: String,
-    serving: Option<Serving>,
+    serving: Option<Service>,
     receiver: Receiver,
     config: PathBuf,
     _git: GitServer,
@@ -180,44 +173,17 @@ impl Site {
 
     /// Starts a server on the data and waits until it is ready.
     pub(super) fn start(&mut self) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cookhouse"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&self.data).arg("--config").arg(&self.config);
-        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        for name in ["PATH", "HOME", "LANG"] {
-            command.envs(std::env::var_os(name).map(|value| (name, value)));
-        }
-        let mut child = command.spawn().expect("the server starts");
-        let errors = BufReader::new(child.stderr.take().expect("piped"));
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let (sender, ready) = mpsc::channel();
-        let kept = said.clone();
-        std::thread::spawn(move || {
-            for line in errors.lines().map_while(Result::ok) {
-                let address = line.split("ready on http://").nth(1).and_then(|address| address.trim().parse::<SocketAddr>().ok());
-                kept.lock().unwrap_or_else(PoisonError::into_inner).push(line);
-                address.map(|address| sender.send(address));
-            }
-        });
-        let address = ready.recv_timeout(Duration::from_secs(60));
-        let address = address.unwrap_or_else(|_| panic!("the server is not ready: {:#?}", said.lock().expect("not poisoned")));
-        self.serving = Some(Serving { child, address, said });
+        self.serving = Some(Service::start(&self.data, &self.config));
     }
 
     /// As a power cut would.
     pub(super) fn kill(&mut self) {
-        let mut serving = self.serving.take().expect("it runs");
-        serving.child.kill().expect("killed");
-        serving.child.wait().expect("it ends");
+        self.serving.take().expect("it runs").kill();
     }
 
     /// As a service manager would. The exit code.
     pub(super) fn terminate(&mut self) -> Option<i32> {
-        let mut serving = self.serving.take().expect("it runs");
-        let asked = Command::new("kill").args(["-TERM", &serving.child.id().to_string()]).status().expect("kill starts");
-        assert!(asked.success());
-        let code = serving.child.wait().expect("it ends").code();
-        assert_eq!(code, Some(0), "{:#?}", serving.said.lock().expect("not poisoned"));
-        code
+        self.serving.take().expect("it runs").terminate()
     }
 
     pub(super) fn receiver(&self) -> &Receiver {
@@ -252,19 +218,6 @@ impl Site {
                 Some(next) => cursor = format!("&cursor={next}"),
                 None => return builds,
             }
-        }
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        if let Some(mut serving) = self.serving.take() {
-            if std::thread::panicking() {
-                let said = serving.said.lock().unwrap_or_else(PoisonError::into_inner);
-                eprintln!("the server's last words: {:#?}", &said[said.len().saturating_sub(40)..]);
-            }
-            let _ = serving.child.kill();
-            let _ = serving.child.wait();
         }
     }
 }

@@ -8,6 +8,8 @@ pub(crate) mod repositories;
 pub(crate) mod schema;
 pub(crate) mod scripted;
 pub(crate) mod server;
+#[cfg(unix)]
+pub(crate) mod service;
 pub(crate) mod small_disk;
 pub(crate) mod stream;
 pub(crate) mod studio;

@@ -72,7 +72,7 @@ struct Issued {
     installation: u64,
     account: String,
     /// The only repository that it opens.
-    repository: Option<String>,
+    repository: Option<u64>,
     until: Instant,
 }
 
@@ -83,12 +83,23 @@ pub(super) struct Tokens(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     issued: HashMap<String, Issued>,
+    ever_issued: Vec<String>,
     suspended: HashSet<u64>,
 }
 
 impl Tokens {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, token: String, issued: Issued) {
+        let mut state = self.lock();
+        state.ever_issued.push(token.clone());
+        state.issued.insert(token, issued);
+    }
+
+    pub(super) fn ever_issued(&self) -> Vec<String> {
+        self.lock().ever_issued.clone()
     }
 
     /// Takes every token back.
@@ -119,13 +130,13 @@ impl Tokens {
         self.find(token).is_some()
     }
 
-    /// Whether a token opens this path, which is about a repository or about none.
-    pub(super) fn opens(&self, token: &str, repository: Option<&str>, path: &str) -> bool {
+    /// Whether a token opens this path, which is about a repository (name and number) or about none.
+    pub(super) fn opens(&self, token: &str, repository: Option<(&str, u64)>, path: &str) -> bool {
         let Some(issued) = self.find(token) else { return false };
         match repository {
-            Some(name) => {
+            Some((name, number)) => {
                 let is_account = name.split('/').next().is_some_and(|owner| owner.eq_ignore_ascii_case(&issued.account));
-                is_account && issued.repository.is_none_or(|only| only.eq_ignore_ascii_case(name))
+                is_account && issued.repository.is_none_or(|only| only == number)
             }
             None => path == "/api/v3/installation/repositories" && issued.repository.is_none(),
         }
@@ -191,8 +202,8 @@ async fn issue(server: &Shared, app: &App, installation: u64, account: &str, req
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let expires = Timestamp(i64::try_from((now + app.token_life).as_millis()).unwrap_or(i64::MAX));
     let until = Instant::now() + app.token_life;
-    let issued = Issued { installation, account: account.to_owned(), repository: names.first().cloned(), until };
-    server.tokens.lock().issued.insert(token.clone(), issued);
+    let issued = Issued { installation, account: account.to_owned(), repository: names.first().map(|name| server.repositories.number(name)), until };
+    server.tokens.add(token.clone(), issued);
     let selection = if names.is_empty() { "all" } else { "selected" };
     let answer = json!({"token": token, "expires_at": expires, "permissions": wanted["permissions"], "repository_selection": selection});
     bytes(StatusCode::CREATED, "application/json; charset=utf-8", answer.to_string())

@@ -176,6 +176,11 @@ impl GitServer {
         self.shared.tokens.suspend(installation, is_suspended);
     }
 
+    /// Every token that the app ever bought.
+    pub fn issued_tokens(&self) -> Vec<String> {
+        self.shared.tokens.ever_issued()
+    }
+
     /// Bytes of packs and large files that were sent.
     pub fn bytes_sent(&self) -> u64 {
         self.shared.bytes.load(Ordering::Relaxed)
@@ -284,6 +289,7 @@ impl Shared {
 
     /// Whether the request's credentials open a path, which is about a repository or about none.
     fn is_authorized(&self, headers: &HeaderMap, repository: Option<&str>, path: &str) -> bool {
+        let repository = repository.map(|name| (name, self.repositories.number(name)));
         self.has_token(headers, |token| self.tokens.opens(token, repository, path))
     }
 

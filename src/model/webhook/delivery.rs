@@ -48,7 +48,10 @@ pub struct WebhookDelivery {
 impl WebhookDelivery {
     /// Tries that count against the plan: a service that ended in the middle of one tried nothing.
     pub fn tries(&self) -> usize {
-        self.attempts.iter().filter(|attempt| attempt.error.as_ref().is_none_or(|error| error.code != AttemptErrorCode::Interrupted)).count()
+        self.attempts
+            .iter()
+            .filter(|attempt| attempt.error.as_ref().is_none_or(|error| error.code != AttemptErrorCode::Interrupted))
+            .count()
     }
 
     /// Notes that a try begins. One that began before and never ended was cut short by the end of the service.

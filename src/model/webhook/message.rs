@@ -185,7 +185,10 @@ impl BuildData {
                     plugin: cut(&deployment.plugin, WORD),
                     status: deployment.status,
                     // The whole sentence of the first is `autoDeployError`.
-                    error: deployment.error.as_ref().map(|error| DeployErrorData { message: cut(&error.message, WORD), ..deploy_error(error) }),
+                    error: deployment
+                        .error
+                        .as_ref()
+                        .map(|error| DeployErrorData { message: cut(&error.message, WORD), ..deploy_error(error) }),
                 })
                 .collect(),
         }
@@ -290,10 +293,7 @@ mod tests {
             }),
             auto_deploy_status: Some(DeployStatus::InProgress),
             auto_deploy_error: Some(error.clone()),
-            deployments: vec![
-                Deployment { plugin: "p".repeat(64), status: DeployStatus::Succeeded, error: Some(error) };
-                50
-            ],
+            deployments: vec![Deployment { plugin: "p".repeat(64), status: DeployStatus::Succeeded, error: Some(error) }; 50],
             deploy_requested_by: None,
             pinned: true,
             notification_status: None,

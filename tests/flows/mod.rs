@@ -1,0 +1,3 @@
+//! Whole flows, as a studio knows them, with the real server as a process of its own.
+
+mod githost;
