@@ -336,11 +336,12 @@ impl ReadFields for ConnectGithost {
         let (has_token, has_secret) = (fields.has("token"), fields.has("webhookSecret"));
         let is_app = fields.has("appId") || fields.has("privateKeyPem");
         let about = "An access token of the git host that may read the repositories; never shown again. Not together with an app.";
-        let token = fields.optional("token", token().about(about));
+        let token = fields.change("token", token().about(about)).value();
         let about = "The app's id or client id at the git host, where the service signs in as an app.";
-        let id = fields.optional("appId", app_id().about(about).example("Iv1.8a61f9b3a7aba766"));
+        let id = fields.change("appId", app_id().about(about).example("Iv1.8a61f9b3a7aba766")).value();
         let about = "The app's private RSA key, PEM; never shown again. Required together with `appId`.";
-        let key = fields.optional("privateKeyPem", private_key().about(about));
+        let key = fields.change("privateKeyPem", private_key().about(about)).value();
+        fields.never_null(&["token", "appId", "privateKeyPem"]);
         let mut must_have = |field: &str, value: bool, message: &str| {
             if !value && !fields.has_failed_on(field) {
                 fields.refuse(field, InvalidCode::Required, message);

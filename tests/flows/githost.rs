@@ -266,6 +266,7 @@ async fn an_app_is_connected_its_pushes_are_built_and_nothing_secret_is_seen() {
     assert_eq!(flow.finished(6).await["failure"]["code"], "integration_disconnected");
     assert_eq!(flow.send("GET", "/gitghost/repos/42", None).await.expect(409).code(), "githost_not_connected");
     flow.connect().await;
+    flow.commit("basil").await;
     flow.git.repositories().rename(REPOSITORY, "studio/bistro").await.expect("renamed");
     flow.send("POST", &trigger, Some(json!({}))).await.expect(201);
     assert_eq!(flow.finished(7).await["status"], "complete");
