@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::build::{Failure, Step};
+use super::build::{Failure, Step, StepStatus};
 use super::deploy::{DeployError, DeployStatus};
 use super::{Build, Id, Organization, Project, Status, Timestamp};
 
@@ -64,6 +64,19 @@ pub enum What {
     ProjectCreated,
     /// A project was removed.
     ProjectDeleted,
+}
+
+impl What {
+    /// Whether something begins with it, rather than ends.
+    pub fn begins_something(&self) -> bool {
+        match self {
+            What::Status { status, .. } => status.is_unfinished(),
+            What::Step(step) => step.status == StepStatus::Running,
+            What::Deploy { status, .. } => matches!(status, DeployStatus::Pending | DeployStatus::InProgress),
+            What::ProjectCreated => true,
+            What::ArtifactDeleted | What::ProjectDeleted => false,
+        }
+    }
 }
 
 /// What has to be announced when a build is stored over `old`.

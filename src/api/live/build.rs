@@ -17,7 +17,7 @@ use crate::builds::logs::{LogReader, Place};
 use crate::live::{Batch, Kept, Position, Tail, View};
 use crate::model::deploy::DeployStatus;
 use crate::model::event::What;
-use crate::model::{Build, Event, Id, Status};
+use crate::model::{Build, Event, Id, Status, Timestamp};
 use crate::store::{EventLog, Read};
 
 /// Events read at once.
@@ -154,7 +154,11 @@ impl BuildStream {
                 self.position.event = view.events_to;
             }
         }
-        let until = self.events.front().map(|event| event.at);
+        let until = self.events.front().map(|event| match event.what.begins_something() {
+            // Both may be of one millisecond: what begins comes before its lines, what ends behind them.
+            true => Timestamp(event.at.0 - 1),
+            false => event.at,
+        });
         match self.lines(view.lines).await? {
             Next::Lines(batch) => {
                 if let Some((first, last, json)) = batch.part(self.position.line, until) {
