@@ -3,6 +3,8 @@
 //!
 //! The suite kills a few times. `COOKHOUSE_KILLS=100` kills that often, `COOKHOUSE_KILL_SEED` repeats a run.
 
+mod chromium;
+mod following;
 mod site;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -17,7 +17,10 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::client::{self, Reply};
 use crate::support::farm::copy;
 use crate::support::service::Service;
+use crate::support::stream::EventStream;
 
+pub(super) const ADMIN: &str = "ada@studio.test";
+pub(super) const PASSWORD: &str = "correct horse battery";
 const GIT_TOKEN: &str = "git-token-of-the-kill-driver";
 
 /// Everything. Servers come and go; the data stays.
@@ -136,8 +139,8 @@ impl Site {
 
     async fn fill(&mut self) {
         let setup_token = fs::read_to_string(self.data.join("setup-token")).expect("a setup token");
-        let body = json!({"setupToken": setup_token.trim(), "email": "ada@studio.test", "name": "Ada",
-            "password": "correct horse battery", "organizationName": "Studio"});
+        let body = json!({"setupToken": setup_token.trim(), "email": ADMIN, "name": "Ada",
+            "password": PASSWORD, "organizationName": "Studio"});
         let signed_in = self.post("/setup", &body).await;
         self.token = signed_in["accessToken"].as_str().expect("a session").to_owned();
         let organization = signed_in["organization"]["id"].as_str().expect("an id").to_owned();
@@ -241,6 +244,34 @@ impl Caller {
             body.len()
         );
         self.exchange(request.as_bytes()).await
+    }
+
+    /// The same with more rights.
+    pub(super) async fn as_admin(mut self) -> Caller {
+        let body = json!({"email": ADMIN, "password": PASSWORD});
+        let signed_in = expect(self.send("POST", "/auth/login", Some(&body)).await.expect("an answer"), 200);
+        self.token = signed_in["accessToken"].as_str().expect("a session").to_owned();
+        self
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same, of the server as it runs now.
+    pub(super) fn at(mut self, other: &Caller) -> Caller {
+        self.address = other.address;
+        self
+    }
+
+    /// A build's stream, from behind a position.
+    pub(super) async fn follow_build(&self, build: &str, after: &str) -> Result<EventStream, String> {
+        let authorization = format!("Bearer {}", self.token);
+        let mut headers = vec![("Authorization", authorization.as_str())];
+        if !after.is_empty() {
+            headers.push(("Last-Event-ID", after));
+        }
+        EventStream::open(self.address, &format!("/v1/builds/{build}/events"), &headers).await
     }
 
     /// A signed link, as a browser follows it: without a token.
