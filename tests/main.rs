@@ -28,3 +28,4 @@ mod schedules;
 mod store;
 mod support;
 mod tidy;
+mod webhooks;

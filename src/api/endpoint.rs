@@ -211,6 +211,7 @@ fn kind_of(segment: &'static str) -> &'static str {
         "members" => "user",
         "tokens" => "token",
         "deliveries" => "delivery",
+        "webhooks" => "webhook",
         other => other,
     }
 }

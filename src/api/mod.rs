@@ -24,6 +24,7 @@ mod compress;
 pub mod conditional;
 mod content;
 pub mod cursor;
+mod deploys;
 mod docs;
 mod downloads;
 pub mod endpoint;
@@ -61,6 +62,8 @@ mod strict_json;
 pub mod tls;
 mod tokens;
 mod urls;
+mod webhook_deliveries;
+mod webhooks;
 
 pub use auth::Caller;
 pub use endpoint::{Access, Answer, Body, Call, Deprecation, Route};

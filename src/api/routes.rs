@@ -10,8 +10,8 @@ use super::endpoint::{Access, Answer, Call, FromPath, Route, Who, route};
 use super::error::{Problem, Result};
 use super::query::FromQuery;
 use super::{
-    audit, build_logs, build_settings, builds, docs, downloads, hooks, live, members, meta, metrics, organizations, platforms, projects,
-    queue, repositories, schedule_slots, sessions, storage, streamvc_projects, tokens,
+    audit, build_logs, build_settings, builds, deploys, docs, downloads, hooks, live, members, meta, metrics, organizations, platforms,
+    projects, queue, repositories, schedule_slots, sessions, storage, streamvc_projects, tokens, webhook_deliveries, webhooks,
 };
 use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, ReadIntegrations, Trigger, Write};
 use Access::{Needs, Public};
@@ -102,6 +102,7 @@ pub fn routes() -> Vec<Route> {
         post  ("/builds/{id}/cancel",       "cancelBuild",          Needs(Trigger),     "End a build that nobody wants any more",           builds::cancel).refuses(&[Problem::BuildFinished]),
         post  ("/builds/{id}/retry",        "retryBuild",           Needs(Trigger),     "Build the same revision again",                    builds::retry).creates().triggers().refuses(&[Problem::BuildUnfinished]),
         post  ("/builds/{id}/deploy",       "deployBuild",          Needs(Trigger),     "Hand the artifact on once more",                   builds::deploy).refuses(&[Problem::BuildUnfinished]),
+        get   ("/builds/{id}/deploys",      "listBuildDeploys",     Needs(ReadBuild),   "List attempts to hand the artifact on, newest first", deploys::list),
 
         get   ("/queue",                "getQueue",             Needs(Read),        "Whether builds are started, and how many wait",        queue::show),
         post  ("/queue/pause",          "pauseQueue",           Needs(Administer),  "Start no more builds; what runs goes on",              queue::pause),
@@ -128,6 +129,17 @@ pub fn routes() -> Vec<Route> {
         post  ("/hooks/githost",                "receiveDelivery",  Public,             "Take a signed delivery of the git host",               hooks::receive).unrecorded().refuses(&[Problem::SignatureInvalid]),
         get   ("/hooks/deliveries",             "listDeliveries",   Needs(Administer),  "List the git host's deliveries, newest first",         hooks::list),
         post  ("/hooks/deliveries/{id}/replay", "replayDelivery",   Needs(Administer),  "Deal with a delivery once more",                       hooks::replay),
+
+        get   ("/webhooks",                     "listWebhooks",         Needs(Administer),  "List the endpoints that are told what happens",        webhooks::list),
+        post  ("/webhooks",                     "createWebhook",        Needs(Administer),  "Have an endpoint told what happens",                   webhooks::create).creates(),
+        get   ("/webhooks/{id}",                "getWebhook",           Needs(Administer),  "Show one endpoint",                                    webhooks::show),
+        patch ("/webhooks/{id}",                "changeWebhook",        Needs(Administer),  "Change an endpoint, or switch it on or off",           webhooks::change).conditional(),
+        delete("/webhooks/{id}",                "deleteWebhook",        Needs(Administer),  "Remove an endpoint and what waits for it",             webhooks::remove).conditional(),
+        post  ("/webhooks/{id}/rotate-secret",  "rotateWebhookSecret",  Needs(Administer),  "Give an endpoint a new secret; it is shown once",      webhooks::rotate).creates(),
+        post  ("/webhooks/{id}/ping",           "pingWebhook",          Needs(Administer),  "Send an endpoint a message to try it",                 webhooks::ping),
+        get   ("/webhooks/{id}/deliveries",     "listWebhookDeliveries", Needs(Administer), "List messages to an endpoint, newest first",           webhook_deliveries::list),
+        get   ("/webhooks/{id}/deliveries/{deliveryId}", "getWebhookDelivery", Needs(Administer), "Show one message, every try and the last answer", webhook_deliveries::show),
+        post  ("/webhooks/{id}/deliveries/{deliveryId}/redeliver", "redeliverWebhook", Needs(Administer), "Send a message once more",           webhook_deliveries::redeliver),
 
         get   ("/audit",                "listAudit",        Needs(Administer),      "List what was changed and what was refused, oldest first", audit::list),
         get   ("/platforms",            "listPlatforms",    Needs(Read),            "What this host can build",                             platforms::list),

@@ -37,7 +37,7 @@ impl ReadFields for NewToken {
     }
 }
 
-fn id<R: 'static>() -> Check<'static, Id<R>> {
+pub(super) fn id<R: 'static>() -> Check<'static, Id<R>> {
     Check::new(id_of::<R>().into(), |value| {
         let text = value.as_str().ok_or_else(|| Fault::wrong_type("an id"))?;
         text.parse().map_err(|_| Fault::invalid("is no id"))

@@ -11,7 +11,7 @@ use super::plan::retry_after;
 use super::record::Claim;
 use super::signature::sign;
 use crate::model::places::webhook_secret;
-use crate::model::webhook::delivery::{AttemptError, AttemptErrorCode, Response};
+use crate::model::webhook::delivery::{AttemptError, AttemptErrorCode, Header, Response};
 use crate::outbound::{OutboundBody, OutboundError, OutboundErrorKind, OutboundRequest, OutboundResponse};
 
 /// Bytes of an answer's body that the ledger keeps.
@@ -146,6 +146,6 @@ async fn beginning(answer: &mut OutboundResponse) -> Response {
 
 fn beginning_of(answer: &OutboundResponse, body: &[u8], is_truncated: bool) -> Response {
     let cut = |text: &str| text.chars().take(KEPT_VALUE).collect::<String>();
-    let headers = answer.headers.iter().take(KEPT_HEADERS).map(|(name, value)| (cut(name), cut(value))).collect();
+    let headers = answer.headers.iter().take(KEPT_HEADERS).map(|(name, value)| Header { name: cut(name), value: cut(value) }).collect();
     Response { status: answer.status, headers, body: String::from_utf8_lossy(body).into_owned(), is_truncated }
 }

@@ -124,7 +124,7 @@ fn poisoned(text: &str) -> Value {
         "uploadBuildAuthHeader": [text], "name": [text], "email": [text], "role": [text], "platform": {"x": text}, "depot": [text],
         "defaultProjectSettings": {"platform": [text]}, "scopes": [[text]], "pinned": [text], "commit": [text], "branch": [text],
         "integrationSettings": {"slackWebhookUrl": format!("gopher://{text}"), "smtp": {"host": [text], "password": [text]}},
-        "deployTargets": [{"plugin": [text], "secrets": {"authorization": [text]}}],
+        "url": format!("gopher://{text}"), "events": [text], "description": [text], "deployTargets": [{"plugin": [text], "secrets": {"authorization": [text]}}],
     })
 }
 
@@ -190,6 +190,18 @@ async fn no_secret_is_ever_told() {
     let create = ask("POST", &format!("{project}/build-settings")).header("Idempotency-Key", "setting").json(&with(setting(), change));
     let reply = create.send().await.expect(201);
     check(&secrets, &reply, &[]);
+    let hook = json!({"url": "https://hooks.example/", "events": ["build.created", "build.failed", "ping"]});
+    let make = || ask("POST", "/webhooks").header("Idempotency-Key", "hook").json(&hook).send();
+    let first = make().await.expect(201).json();
+    let (hook_id, hook_secret) = (text(&first["id"]), text(&first["secret"]));
+    let renew = ask("POST", &format!("/webhooks/{hook_id}/rotate-secret")).send().await.expect(201);
+    let renewed = text(&renew.json()["secret"]);
+    secrets.0.extend([hook_secret.clone(), renewed.clone()]);
+    check(&secrets, &make().await.expect(201), &[&hook_secret]);
+    check(&secrets, &renew, &[&renewed]);
+    let ping = ask("POST", &format!("/webhooks/{hook_id}/ping")).send().await.expect(202);
+    check(&secrets, &ping, &[]);
+    let delivery = text(&ping.json()["id"]);
     let setting = reply.header("location").expect("a place").to_owned();
     let build = text(&ask("POST", &format!("{setting}/trigger")).send().await.expect(201).json()["buildId"]);
     let make = || ask("POST", "/auth/tokens").header("Idempotency-Key", "token").json(&json!({"name": "t", "scopes": ["read"]})).send();
@@ -217,9 +229,10 @@ async fn no_secret_is_ever_told() {
     let bearer = server.token(&admin, &[Scope::Admin]).await;
     secrets.0.push(bearer.clone());
     let ids = |path: &str| {
-        let path = path.replace("{settingId}", setting.rsplit('/').next().expect("an id")).replace("{userId}", &member);
+        let path = path.replace("{settingId}", setting.rsplit('/').next().expect("an id")).replace("{userId}", &member).replace("{deliveryId}", &delivery);
         let own = match path.split('/').nth(1) {
             Some("builds") => build.clone(),
+            Some("webhooks") => hook_id.clone(),
             Some("auth") => token_id.clone(),
             Some("organizations") => organization.rsplit('/').next().expect("an id").to_owned(),
             _ => project.rsplit('/').next().expect("an id").to_owned(),

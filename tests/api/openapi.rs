@@ -305,6 +305,28 @@ async fn real_answers_are_as_documented() {
     witness.ask(some, "POST /queue/resume", "/queue/resume", None, &[]).await.expect(200);
     witness.ask(some, "GET /platforms", "/platforms", None, &[]).await.expect(200);
 
+    let hook = json!({"url": "https://hooks.studio.example/builds", "events": ["build.failed", "ping"], "description": "calendar"});
+    let made = witness.ask(some, "POST /webhooks", "/webhooks", Some(hook), &[("Idempotency-Key", "hook-1")]).await.expect(201);
+    let (hook, tag) = (made.header("location").unwrap().to_owned(), made.header("etag").unwrap().to_owned());
+    witness.ask(some, "POST /webhooks", "/webhooks", Some(json!({"url": "https://127.0.0.1:x/"})), &[]).await.expect(400);
+    witness.ask(some, "GET /webhooks", "/webhooks?limit=1", None, &[]).await.expect(200);
+    witness.ask(some, "GET /webhooks/{id}", &hook, None, &[]).await.expect(200);
+    witness.ask(some, "GET /webhooks/{id}", &hook, None, &[("If-None-Match", &tag)]).await;
+    let change = json!({"enabled": false, "projectIds": null});
+    witness.ask(some, "PATCH /webhooks/{id}", &hook, Some(change.clone()), &[("If-Match", &tag)]).await.expect(200);
+    witness.ask(some, "PATCH /webhooks/{id}", &hook, Some(change), &[("If-Match", &tag)]).await.expect(412);
+    let rotate = "POST /webhooks/{id}/rotate-secret";
+    witness.ask(some, rotate, &format!("{hook}/rotate-secret"), Some(json!({"overlapHours": 1})), &[]).await.expect(201);
+    witness.ask(some, "POST /webhooks/{id}/ping", &format!("{hook}/ping"), None, &[]).await.expect(202);
+    let ledger = format!("{hook}/deliveries");
+    let listed = witness.ask(some, "GET /webhooks/{id}/deliveries", &format!("{ledger}?status=pending"), None, &[]).await.expect(200);
+    let entry = format!("{ledger}/{}", listed.json()["items"][0]["id"].as_str().unwrap());
+    witness.ask(some, "GET /webhooks/{id}/deliveries/{deliveryId}", &entry, None, &[]).await.expect(200);
+    let again = "POST /webhooks/{id}/deliveries/{deliveryId}/redeliver";
+    witness.ask(some, again, &format!("{entry}/redeliver"), None, &[]).await.expect(202);
+    witness.ask(some, "DELETE /webhooks/{id}", &hook, None, &[]).await.expect(204);
+    witness.ask(some, "GET /webhooks/{id}", &hook, None, &[]).await.expect(404);
+
     let key = [("Idempotency-Key", "linking-1")];
     let made = witness.ask(some, "POST /projects/add-repo", "/projects/add-repo", Some(repository()), &key).await.expect(201);
     witness.ask(some, "POST /projects/add-repo", "/projects/add-repo", Some(repository()), &key).await.expect(201);
@@ -366,6 +388,7 @@ async fn real_answers_are_as_documented() {
     witness.ask(None, "GET /artifacts/{file}", &link.replace("expires=", "expires=9"), None, &[]).await.expect(403);
     witness.ask(some, "POST /builds/{id}/cancel", &format!("{path}/cancel"), None, &[]).await.expect(409);
     witness.ask(some, "POST /builds/{id}/deploy", &format!("{path}/deploy"), None, &[]).await.expect(202);
+    witness.ask(some, "GET /builds/{id}/deploys", &format!("{path}/deploys"), None, &[]).await.expect(200);
     let retried = witness.ask(some, "POST /builds/{id}/retry", &format!("{path}/retry"), None, &[]).await.expect(201).json();
     let retried = format!("/builds/{}", retried["id"].as_str().unwrap());
     witness.ask(some, "POST /builds/{id}/cancel", &format!("{retried}/cancel"), None, &[]).await.expect(202);

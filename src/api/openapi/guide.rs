@@ -180,6 +180,10 @@ const TEXTS: &[(&str, &str)] = &[
     ),
     ("retryBuild", "A new build of the same setting and the same revision. It has `retryOf`."),
     (
+        "listBuildDeploys",
+        "Every attempt that was ever made, whatever the build's own `deployments` say by now. An attempt that the end of the service cut short failed as `interrupted`.",
+    ),
+    (
         "deployBuild",
         "Sends the artifact of a complete build to its setting's targets once more, as they are configured now. `autoDeployStatus` tells how it goes.",
     ),
@@ -212,6 +216,34 @@ const TEXTS: &[(&str, &str)] = &[
         "For the git host's webhook: its content type is `application/json`, its secret the `webhookSecret` of the connection. The answer is given as soon as the delivery is on disk; what it comes to is decided afterwards, and shown by `GET /hooks/deliveries`. A push starts the build settings with `trigger: push` that track its branch; each commit once.",
     ),
     ("listDeliveries", "What the git host told in the last 30 days, and what came of it."),
+    ("listWebhooks", "Oldest first. Secrets are never shown again."),
+    (
+        "createWebhook",
+        "The answer is the only place where `secret` is shown: store it now. Messages are signed as Standard Webhooks 1.0 (<https://www.standardwebhooks.com>) says: `webhook-id`, `webhook-timestamp` and `webhook-signature` with `v1,` and base64; any of its libraries verifies them with the secret. The body is `{type, timestamp, data: {build, project, organization}}`, less than 20 kB, with the state at the moment of the event. Messages to one endpoint come in the order of the events, and one that is not answered with 2xx within 15 seconds is tried again after 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 hours, or later if `Retry-After` asks for it; what comes behind it waits. A message may come more than once: compare `webhook-id`. Redirects are not followed. After the tenth try, or an answer of 410, the endpoint is switched off. An organization has at most 50 endpoints.",
+    ),
+    ("getWebhook", "`waiting` and `nextAttemptAt` tell how its queue stands, `disabled` why the service switched it off."),
+    (
+        "changeWebhook",
+        "Switching it on, or giving it another address, sends what waits at once. While it is off nothing is queued for it, and what was queued before waits.",
+    ),
+    ("deleteWebhook", "What waits for it is never sent. Its ledger is not shown any more, and ends with time."),
+    (
+        "rotateWebhookSecret",
+        "The answer is the only place where the new `secret` is shown. For `overlapHours` messages carry a signature of each secret, so that receivers can change over.",
+    ),
+    (
+        "pingWebhook",
+        "Sends a message of the type `ping` at once, past the queue, once, also to an endpoint that is switched off. The ledger tells what came of it; if it is taken, what waits in the queue is tried at once.",
+    ),
+    (
+        "listWebhookDeliveries",
+        "The ledger of an endpoint, kept for 30 days (`retention.delivery_days`): one entry for each message, with every try.",
+    ),
+    ("getWebhookDelivery", "With the message as it was sent, and the first kilobyte of the last answer."),
+    (
+        "redeliverWebhook",
+        "Sends the same message at once, past the queue, once, under the same `webhook-id` with a new timestamp and signature: a new entry of the ledger.",
+    ),
     ("replayDelivery", "As if it came again. A commit that was built already is not built again by it."),
     (
         "listAudit",

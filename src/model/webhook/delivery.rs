@@ -1,5 +1,6 @@
 //! The ledger of webhooks: one entry for each message to each endpoint, with every try.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::message::WebhookMessage;
@@ -79,8 +80,9 @@ impl WebhookDelivery {
 }
 
 /// Where a delivery stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "WebhookDeliveryStatus")]
 pub enum DeliveryStatus {
     /// To be sent, perhaps once more.
     Pending,
@@ -105,8 +107,9 @@ impl DeliveryStatus {
 }
 
 /// One try.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "WebhookAttempt")]
 pub struct Attempt {
     /// When it began; its seconds are `webhook-timestamp`.
     pub at: Timestamp,
@@ -125,8 +128,9 @@ impl Attempt {
 }
 
 /// Why an endpoint did not take a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "WebhookError")]
 pub struct AttemptError {
     /// For programs.
     pub code: AttemptErrorCode,
@@ -135,8 +139,9 @@ pub struct AttemptError {
 }
 
 /// The kinds of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "WebhookErrorCode")]
 pub enum AttemptErrorCode {
     /// It answered, but not with 2xx.
     HttpStatus,
@@ -157,17 +162,28 @@ pub enum AttemptErrorCode {
 }
 
 /// The beginning of an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "WebhookResponse")]
 pub struct Response {
     /// Its status.
     pub status: u16,
     /// The first of its headers, cut.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<Header>,
     /// The beginning of its body, as text.
     pub body: String,
     /// There was more, or more might have come.
     pub is_truncated: bool,
+}
+
+/// One header.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WebhookHeader")]
+pub struct Header {
+    /// Its name, in lower case.
+    pub name: String,
+    /// Its value.
+    pub value: String,
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ pub mod message;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::deploy::DeployStatus;
@@ -72,8 +73,9 @@ pub struct FormerSecret {
 }
 
 /// The service switched an endpoint off.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "WebhookDisabled")]
 pub struct Disabled {
     /// When.
     pub at: Timestamp,
@@ -84,8 +86,9 @@ pub struct Disabled {
 }
 
 /// Why the service switches an endpoint off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "WebhookDisabledReason")]
 pub enum DisabledReason {
     /// It answered 410: it wants nothing more.
     Gone,
@@ -96,7 +99,7 @@ pub enum DisabledReason {
 macro_rules! kinds {
     ($($name:ident $text:literal,)*) => {
         /// What somebody can be told of.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         #[expect(missing_docs, reason = "the names are the decisions' own words")]
         pub enum WebhookKind { $(#[serde(rename = $text)] $name,)* }
 
