@@ -99,7 +99,8 @@ impl Front {
             return browser.write_all(answer.as_bytes()).await.ok();
         }
         if let Some(name) = target.strip_prefix("/__result?") {
-            let length = words.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok())?;
+            let length =
+                words.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok())?;
             let mut body = vec![0; length];
             browser.read_exact(&mut body).await.ok()?;
             self.results.lock().expect("not poisoned").insert(name.to_owned(), serde_json::from_slice(&body).unwrap_or_default());

@@ -142,7 +142,8 @@ async fn successor(place: &Where, id: &str) -> String {
         if let Some(caller) = caller
             && let Ok(reply) = caller.send("GET", "/builds?limit=100", None).await
             && reply.status == 200
-            && let Some(build) = reply.json()["items"].as_array().and_then(|builds| builds.iter().find(|build| build["retryOf"] == json!(id)))
+            && let Some(build) =
+                reply.json()["items"].as_array().and_then(|builds| builds.iter().find(|build| build["retryOf"] == json!(id)))
         {
             return text(build, "id").to_owned();
         }

@@ -6,6 +6,7 @@
 mod chromium;
 mod following;
 mod site;
+mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
