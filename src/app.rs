@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::live::Live;
 use crate::model::network::Network;
 use crate::model::{Id, Organization};
+use crate::notifications::Notifications;
 use crate::people::{People, SetupToken};
 use crate::seams::SourceControl;
 use crate::store::Store;
@@ -74,6 +75,8 @@ pub struct App {
     pub links: LinkSigner,
     /// Logs of builds.
     pub logs: Logs,
+    /// Tells people that builds have ended.
+    pub notifications: Notifications,
     /// What followers of builds and events share.
     pub live: Live,
     /// Other machines that are told what happens.

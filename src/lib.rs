@@ -14,15 +14,16 @@
 //!    keys                            the master key and what is sealed with it, changed in step
 //!    retention                       what is deleted, and when
 //!    webhooks                        signed messages to other machines, until they take them
+//!    notifications                   who is told that a build has ended
 //! 1  store · artifacts · plugins · outbound · vault    one outside thing each
 //! 0  model · seams · clock · platform · uproject       words, rules, traits, the operating system
 //! ```
 //!
-//! A module imports from floors below it, never upward; on its own floor only `plugins → outbound` and
-//! `schedules → builds`.
+//! A module imports from floors below it, never upward; on its own floor only `plugins → outbound`,
+//! `schedules → builds` and `notifications → builds` (whose logs it reads).
 //! One module names each outside thing: `store` redb, `plugins` wasmtime, `api` hyper (the demo's own
-//! little servers aside), `outbound` reqwest, `schedules` tokio-cron-scheduler, `platform` landlock and what differs
-//! between operating systems.
+//! little servers aside), `outbound` reqwest, `notifications` lettre, `schedules` tokio-cron-scheduler, `platform`
+//! landlock and what differs between operating systems.
 //! `tests/tidy.rs` holds all of this.
 //!
 //! # Invariants
@@ -62,6 +63,7 @@ pub mod demo;
 pub mod keys;
 pub mod live;
 pub mod model;
+pub mod notifications;
 pub mod outbound;
 pub mod people;
 pub mod platform;

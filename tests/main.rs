@@ -20,6 +20,7 @@ mod keys;
 mod kill;
 mod live;
 mod logs;
+mod notifications;
 mod outbound;
 mod platform;
 mod plugins;

@@ -7,6 +7,7 @@ use crate::builds::Outlook;
 use crate::model::build::{Diagnostics, Failure, Step};
 use crate::model::deploy::{DeployError, DeployStatus, Deployment};
 use crate::model::log::LogLine;
+use crate::model::notification::NotificationStatus;
 use crate::model::{Artifact, Build, BuildSetting, Id, Project, Status, Timestamp, TriggeredBy};
 
 /// A build.
@@ -81,8 +82,8 @@ pub(super) struct BuildView {
     deployments: Vec<Deployment>,
     /// Kept from retention.
     pinned: bool,
-    /// How telling people went.
-    notification_status: Option<String>,
+    /// What came of telling people; null when nobody was to be told.
+    notification_status: Option<NotificationStatus>,
 }
 
 impl BuildView {

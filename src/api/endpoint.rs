@@ -277,7 +277,13 @@ fn shape<P: FromPath, Q: FromQuery, B: FromBody, A: Answer>(generator: &mut Sche
     let mut query = Query::describing();
     // It fails for want of values; what it asked for is noted.
     let _ = Q::read(&mut query);
-    Shape { path: P::describe(), query: query.parameters(), body: B::describe(settings), headers: B::headers(), answers: A::describe(generator) }
+    Shape {
+        path: P::describe(),
+        query: query.parameters(),
+        body: B::describe(settings),
+        headers: B::headers(),
+        answers: A::describe(generator),
+    }
 }
 
 /// A request as the router hands it to a row.

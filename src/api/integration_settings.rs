@@ -227,8 +227,28 @@ fn without_doubles(emails: Vec<String>) -> Vec<String> {
     kept
 }
 
-fn chat_address(product: &str) -> Check<'static, Secret> {
-    let check = urls::address().and(|address| Ok(Secret::new(address.text)));
+/// Hosts of the chats' own services, with the field that each belongs into: every chat has another format.
+const CHATS: &[(&str, &str, &str)] = &[
+    ("hooks.slack.com", "Slack", "slackWebhookUrl"),
+    ("discord.com", "Discord", "discordWebhookUrl"),
+    ("discordapp.com", "Discord", "discordWebhookUrl"),
+    ("logic.azure.com", "Teams", "teamsWebhookUrl"),
+    ("powerplatform.com", "Teams", "teamsWebhookUrl"),
+    ("webhook.office.com", "Teams", "teamsWebhookUrl"),
+];
+
+/// A chat whose address stands in another one's field.
+fn other_chat(host: &str, product: &str) -> Option<Fault> {
+    let belongs = |known: &str| host == known || host.strip_suffix(known).is_some_and(|rest| rest.ends_with('.'));
+    let (_, other, field) = CHATS.iter().find(|(known, ..)| belongs(known)).filter(|(_, other, _)| *other != product)?;
+    Some(Fault::invalid(format!("is an address of {other}; give it as {field}")))
+}
+
+fn chat_address(product: &'static str) -> Check<'static, Secret> {
+    let check = urls::address().and(move |address| match other_chat(&address.origin.1, product) {
+        Some(fault) => Err(fault),
+        None => Ok(Secret::new(address.text)),
+    });
     check.about(&format!("An incoming webhook of {product}; never shown.")).with("writeOnly", true)
 }
 
@@ -265,6 +285,22 @@ fn checked_host(host: String) -> std::result::Result<String, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_chat_has_its_own_format() {
+        for (host, product, fits) in [
+            ("hooks.slack.com", "Slack", true),
+            ("hooks.slack.com", "Teams", false),
+            ("discord.com", "Slack", false),
+            ("canary.discord.com", "Discord", true),
+            ("prod-1.westeurope.logic.azure.com", "Teams", true),
+            ("studio.webhook.office.com", "Discord", false),
+            ("mattermost.studio.lan", "Slack", true),
+            ("notdiscord.com", "Slack", true),
+        ] {
+            assert_eq!(other_chat(host, product).is_none(), fits, "{host} for {product}");
+        }
+    }
 
     #[test]
     fn hosts_are_names_or_addresses_and_nothing_else() {

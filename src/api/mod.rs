@@ -39,6 +39,7 @@ mod live;
 mod members;
 mod meta;
 mod metrics;
+mod notifications;
 pub mod openapi;
 mod organizations;
 mod patient_io;

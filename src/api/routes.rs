@@ -10,8 +10,8 @@ use super::endpoint::{Access, Answer, Call, FromPath, Route, Who, route};
 use super::error::{Problem, Result};
 use super::query::FromQuery;
 use super::{
-    audit, build_logs, build_settings, builds, deploys, docs, downloads, hooks, live, members, meta, metrics, organizations, platforms,
-    projects, queue, repositories, schedule_slots, sessions, storage, streamvc_projects, tokens, webhook_deliveries, webhooks,
+    audit, build_logs, build_settings, builds, deploys, docs, downloads, hooks, live, members, meta, metrics, notifications, organizations,
+    platforms, projects, queue, repositories, schedule_slots, sessions, storage, streamvc_projects, tokens, webhook_deliveries, webhooks,
 };
 use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, ReadIntegrations, Trigger, Write};
 use Access::{Needs, Public};
@@ -103,6 +103,7 @@ pub fn routes() -> Vec<Route> {
         post  ("/builds/{id}/retry",        "retryBuild",           Needs(Trigger),     "Build the same revision again",                    builds::retry).creates().triggers().refuses(&[Problem::BuildUnfinished]),
         post  ("/builds/{id}/deploy",       "deployBuild",          Needs(Trigger),     "Hand the artifact on once more",                   builds::deploy).refuses(&[Problem::BuildUnfinished]),
         get   ("/builds/{id}/deploys",      "listBuildDeploys",     Needs(ReadBuild),   "List attempts to hand the artifact on, newest first", deploys::list),
+        get   ("/builds/{id}/notifications", "listBuildNotifications", Needs(ReadBuild), "Whom a build has told that it ended",              notifications::list),
 
         get   ("/queue",                "getQueue",             Needs(Read),        "Whether builds are started, and how many wait",        queue::show),
         post  ("/queue/pause",          "pauseQueue",           Needs(Administer),  "Start no more builds; what runs goes on",              queue::pause),
@@ -124,6 +125,7 @@ pub fn routes() -> Vec<Route> {
         put   ("/organizations/{id}/integrations/githost",  "connectGithost",       Needs(Administer),  "Connect the git host",                     organizations::connect_githost).conditional().refuses(UPSTREAM),
         delete("/organizations/{id}/integrations/gitghost", "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost).conditional(),
         delete("/organizations/{id}/integrations/githost",  "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost).conditional(),
+        post  ("/organizations/{id}/notifications/test",    "testNotifications",    Needs(Administer),  "Send a message to every configured chat, and a mail to oneself", notifications::test),
         get   ("/storage",              "getStorage",       Needs(Read),            "How full the disk is, and what takes how much",        storage::show),
 
         post  ("/hooks/githost",                "receiveDelivery",  Public,             "Take a signed delivery of the git host",               hooks::receive).unrecorded().refuses(&[Problem::SignatureInvalid]),

@@ -33,6 +33,7 @@ use crate::control::server::ControlServer;
 use crate::keys::{self, Rotated};
 use crate::live::{self, Live};
 use crate::model::Secret;
+use crate::notifications::{self, Notifications};
 use crate::outbound::Outbound;
 use crate::people::{People, SetupToken};
 use crate::platform::lock::{Lock, lock};
@@ -131,10 +132,21 @@ impl Appliance {
             people: people.clone(),
             builds: builds.clone(),
         };
+        let address = server.address();
+        let url = url(config, address);
+        let notifications = notifications::Parts {
+            store: store.clone(),
+            vault: vault.clone(),
+            clock: clock.clone(),
+            logs: logs.clone(),
+            outbound: outbound.clone(),
+        };
+        let notifications = Notifications::new(parts::notifications(config, url.clone())?, notifications);
         let live = Live::new(live::Settings::default(), store.clone(), logs.clone(), clock.clone());
         let parts_of_webhooks = webhooks::Parts { store: store.clone(), vault: vault.clone(), clock: clock.clone(), outbound };
         let webhooks = Webhooks::new(webhooks::Settings::default(), parts_of_webhooks);
         let app = Arc::new(App {
+            notifications: notifications.clone(),
             live,
             webhooks: webhooks.clone(),
             store,
@@ -153,15 +165,16 @@ impl Appliance {
             vault,
         });
         let router = Router::new(app.clone(), routes()).map_err(|error| StartError::Routes(error.to_string()))?;
-        let address = server.address();
         let (stop_builds, stop_server) = (CancellationToken::new(), CancellationToken::new());
         let server = tokio::spawn(server.serve(Arc::new(router), stop_server.clone()));
         let stop = stop_builds.clone();
         let work = builds.clone();
         let retention = Retention::new(parts::retention(config), retention);
         let work = tokio::spawn(async move {
-            let (stop_retention, stop_webhooks) = (stop.clone(), stop.clone());
-            tokio::join!(work.run(stop), retention.run(stop_retention), webhooks.run(stop_webhooks));
+            let stops = [stop.clone(), stop.clone(), stop.clone()];
+            let [stop_retention, stop_webhooks, stop_notifications] = stops;
+            let tellers = async { tokio::join!(webhooks.run(stop_webhooks), notifications.run(stop_notifications)) };
+            tokio::join!(work.run(stop), retention.run(stop_retention), tellers);
         });
         // Whoever is told the address may ask whether it is ready.
         while !builds.is_running() && !work.is_finished() {
@@ -170,7 +183,6 @@ impl Appliance {
         // After the builds, so that what was missed meets a queue that runs.
         let stop = stop_builds.clone();
         let schedules = tokio::spawn(async move { schedules.run(stop).await });
-        let url = url(config, address);
         Ok(Appliance {
             address,
             url,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use super::StartError;
 use crate::api;
 use crate::app;
 use crate::artifacts;
@@ -13,7 +14,10 @@ use crate::builds::isolation::{Isolation, Sandbox, Wish};
 use crate::builds::room::Marks;
 use crate::config::Config;
 use crate::config::machine::find_program;
+use crate::model::Secret;
+use crate::model::organization::SmtpSecurity;
 use crate::model::retention::Keep;
+use crate::notifications;
 use crate::outbound;
 use crate::plugins;
 use crate::retention;
@@ -135,6 +139,53 @@ pub(super) fn app(config: &Config, deploy_plugins: Vec<String>) -> app::Settings
         }),
         trusted_proxies: config.inbound.trusted_proxies.iter().filter_map(|network| network.parse().ok()).collect(),
         metrics_are_public: config.metrics.public,
+    }
+}
+
+/// `url`: where this server listens, for links as long as nobody says how people reach it.
+pub(super) fn notifications(config: &Config, url: String) -> Result<notifications::Settings, StartError> {
+    let base_url = config.public_url.clone().unwrap_or(url);
+    Ok(notifications::Settings { base_url, mail: mail_server(config)?, plan: notifications::Plan::default() })
+}
+
+fn mail_server(config: &Config) -> Result<Option<notifications::MailServer>, StartError> {
+    let smtp = &config.smtp;
+    if smtp.host.is_empty() {
+        return Ok(None);
+    }
+    let password = mail_password(config)?;
+    if !smtp.username.is_empty() && password.is_none() {
+        let message =
+            "smtp.username is set; give the password as smtp.password_file, as a systemd credential or as COOKHOUSE_SMTP_PASSWORD";
+        return Err(StartError::MailPassword(message.to_owned()));
+    }
+    Ok(Some(notifications::MailServer {
+        host: smtp.host.clone(),
+        port: u16::try_from(smtp.port).unwrap_or(587),
+        security: match smtp.security.as_str() {
+            "tls" => SmtpSecurity::Tls,
+            "none" => SmtpSecurity::None,
+            _ => SmtpSecurity::Starttls,
+        },
+        username: smtp.username.clone(),
+        password,
+        from: smtp.from.clone(),
+    }))
+}
+
+/// From the environment, the service manager or a file; the first that is there.
+fn mail_password(config: &Config) -> Result<Option<Secret>, StartError> {
+    if let Some(password) = config.smtp_password.clone() {
+        return Ok(Some(password));
+    }
+    let credential = config.credentials_directory.as_ref().map(|directory| directory.join("cookhouse.smtp-password"));
+    let Some(path) = credential.filter(|path| path.is_file()).or_else(|| config.smtp.password_file.clone()) else { return Ok(None) };
+    let text = std::fs::read_to_string(&path).map_err(|error| StartError::MailPassword(format!("{}: {error}", path.display())))?;
+    // Editors end a file with a line end, which is no part of it.
+    let password = text.trim_end_matches(['\r', '\n']);
+    match password.is_empty() || password.chars().any(char::is_control) {
+        true => Err(StartError::MailPassword(format!("{} must hold the password on one line, and nothing else", path.display()))),
+        false => Ok(Some(Secret::new(password.to_owned()))),
     }
 }
 

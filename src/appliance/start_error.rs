@@ -39,6 +39,9 @@ pub enum StartError {
     /// The client for other machines.
     #[error(transparent)]
     Outbound(#[from] SetupError),
+    /// The password of the mail server.
+    #[error("the password of the mail server: {0}")]
+    MailPassword(String),
     /// The plugin host.
     #[error("the plugins: {0}")]
     Plugins(#[from] PluginError),

@@ -1,7 +1,7 @@
 //! THE ONE PLACE that moves a build's status. Every function works in the caller's write transaction and keeps the
 //! project's `last_build` in step with it, so that a status, its indexes and what rests on it change together.
 
-use super::turns;
+use super::{notices, turns};
 use crate::model::build::{Diagnostics, Failure, FailureCode, InvalidTransition, Step, StepName, StepStatus};
 use crate::model::build_setting::{Supersede, Trigger};
 use crate::model::deploy::{DeployStatus, Deployment};
@@ -174,6 +174,7 @@ fn disconnected(project: &Project, organization: &Organization) -> Option<&'stat
 fn fail_pending(tx: &Change, build: Build, code: FailureCode, message: &str, now: Timestamp) -> Result<Build, LifecycleError> {
     let mut build = build.moved_to(Status::Failed, now)?;
     build.failure = Some(Failure { code, message: message.to_owned(), step: None });
+    notices::note(tx, &mut build, now)?;
     store(tx, build)
 }
 
@@ -317,6 +318,7 @@ pub fn complete(
     build.auto_deploy_status = (!deployments.is_empty()).then_some(DeployStatus::Pending);
     build.deployments = deployments;
     settle(&mut build, closing);
+    notices::note(tx, &mut build, now)?;
     store(tx, build)
 }
 
@@ -334,6 +336,7 @@ pub fn fail(
         build = build.moved_to(Status::Failed, now)?;
         build.failure = Some(failure);
         close_steps(&mut build, StepStatus::Failed, now);
+        notices::note(tx, &mut build, now)?;
     }
     settle(&mut build, closing);
     store(tx, build)

@@ -39,6 +39,7 @@ pub mod keeping;
 pub mod lifecycle;
 pub mod logs;
 mod notes;
+pub mod notices;
 mod outlook;
 mod pausing;
 mod prepare;

@@ -302,9 +302,11 @@ impl Job {
     async fn hear(&self, lines: Vec<OutputLine>) {
         for OutputLine { stream, mut text } in lines {
             {
+                // Diagnostics and failures are shown to as many people as the log is.
+                let shown = self.log.masked(&text);
                 let mut seen = self.seen();
-                seen.collector.observe(self.log.position() + 1, &text);
-                seen.facts.observe(&text);
+                seen.collector.observe(self.log.position() + 1, &shown);
+                seen.facts.observe(&shown);
             }
             text.push('\n');
             // A disk that does not keep up slows the build down.

@@ -104,7 +104,7 @@ impl From<StartError> for Failure {
                 (Exit::Usage, "Without its key, stored secrets stay closed. Give back the former key; `secrets.key_file` names its file.")
             }
             StartError::Isolation(_) => (Exit::Usage, ""),
-            StartError::Outbound(_) | StartError::Server(ServerError::Tls(_)) => {
+            StartError::Outbound(_) | StartError::MailPassword(_) | StartError::Server(ServerError::Tls(_)) => {
                 (Exit::Usage, "`cookhouse check-config` looks at every file that the configuration names.")
             }
             StartError::Server(ServerError::Listen(..)) => {

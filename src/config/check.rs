@@ -27,6 +27,33 @@ pub fn base_url(text: &str) -> Result<(), &'static str> {
     if fine && port.is_none_or(|port| port.parse::<u16>().is_ok()) { Ok(()) } else { Err(WHAT) }
 }
 
+/// A host name or an address, without a port.
+pub fn host_name(text: &str) -> Result<(), &'static str> {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let fine = text.len() <= 253 && (text.split('.').all(is_label) || text.parse::<std::net::IpAddr>().is_ok());
+    if fine { Ok(()) } else { Err("a host name or an address, without a port") }
+}
+
+/// An address of mail, without a name beside it.
+pub fn mail_address(text: &str) -> Result<(), &'static str> {
+    let fine = text.len() <= 254
+        && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>()[],;:\\\"".contains(&byte))
+        && text
+            .rsplit_once('@')
+            .is_some_and(|(name, host)| (1..=64).contains(&name.len()) && !name.contains('@') && host_name(host).is_ok());
+    if fine { Ok(()) } else { Err("an address such as builds@studio.lan") }
+}
+
+/// Text without line ends and other control characters.
+pub fn one_line(text: &str) -> Result<(), &'static str> {
+    if text.chars().any(char::is_control) { Err("text on one line") } else { Ok(()) }
+}
+
 /// The name of an environment variable.
 pub fn variable_name(text: &str) -> Result<(), &'static str> {
     let fine = !text.is_empty()
@@ -85,6 +112,21 @@ mod tests {
         {
             assert!(base_url(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn mail_servers_and_addresses() {
+        for fine in ["mail.studio.lan", "localhost", "10.0.0.5", "fd00::25"] {
+            assert!(host_name(fine).is_ok(), "{fine}");
+        }
+        for wrong in ["", "mail:25", "a b", "[::1]", "a\r\nb", "-a", "a..b"] {
+            assert!(host_name(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(mail_address("builds+ci@studio.lan").is_ok());
+        for wrong in ["", "a", "@b.c", "a@", "a@b@c.d", "A <a@b.c>", "a@b.c\r\nBcc: x@y.z", "a b@c.d", "a@b c"] {
+            assert!(mail_address(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(one_line("Ada Lovelace").is_ok() && one_line("a\nb").is_err());
     }
 
     #[test]

@@ -33,9 +33,10 @@ impl Key {
 /// How the environment variables of this service begin.
 pub const PREFIX: &str = "COOKHOUSE_";
 
-/// Variables with that beginning that are no keys: the key of the vault, the file itself, and what the service tells
+/// Variables with that beginning that are no keys: the key of the vault, the password of the mail server, the file itself, and what the service tells
 /// the processes it starts.
-pub const OTHER_VARIABLES: [&str; 4] = ["COOKHOUSE_SECRET_KEY", "COOKHOUSE_CONFIG", "COOKHOUSE_PROCESS", "COOKHOUSE_ASKPASS"];
+pub const OTHER_VARIABLES: [&str; 5] =
+    ["COOKHOUSE_SECRET_KEY", "COOKHOUSE_SMTP_PASSWORD", "COOKHOUSE_CONFIG", "COOKHOUSE_PROCESS", "COOKHOUSE_ASKPASS"];
 
 /// Where state lies when nobody says otherwise.
 const DATA_DIR: &str = if cfg!(windows) { r"'C:\ProgramData\Cookhouse'" } else { "\"/var/lib/cookhouse\"" };
@@ -209,6 +210,48 @@ pub static KEYS: &[Key] = &[
         "\"http://proxy.studio.lan:3128\"",
         "HTTP proxy for outbound requests.",
         Rule::Text { check: check::base_url, set: |c, v| c.outbound.proxy = Some(v) },
+    ),
+    key(
+        "smtp.host",
+        "",
+        "\"mail.studio.lan\"",
+        "The mail server that notifications leave by, for organizations that have not given one of their own.\nMail never goes by outbound.proxy. A server on this machine itself needs outbound.allow_loopback.",
+        Rule::Text { check: check::host_name, set: |c, v| c.smtp.host = v },
+    ),
+    key(
+        "smtp.port",
+        "587",
+        "",
+        "Its port: usually 587 with starttls, 465 with tls, 25 with none.",
+        Rule::Number { range: 1..=65_535, set: |c, v| c.smtp.port = v },
+    ),
+    key(
+        "smtp.security",
+        "\"starttls\"",
+        "",
+        "How the connection is encrypted. With starttls and tls nothing is sent without encryption; none is for servers with a\nprivate address only.",
+        Rule::Choice { allowed: &["starttls", "tls", "none"], set: |c, v| c.smtp.security = v.to_owned() },
+    ),
+    key(
+        "smtp.username",
+        "\"\"",
+        "",
+        "Who signs in there. Empty: nobody.",
+        Rule::Text { check: check::one_line, set: |c, v| c.smtp.username = v },
+    ),
+    key(
+        "smtp.password_file",
+        "",
+        "\"/etc/cookhouse/smtp-password\"",
+        "A file that holds nothing but their password. Instead: the systemd credential `cookhouse.smtp-password`, or the\nvariable COOKHOUSE_SMTP_PASSWORD.",
+        Rule::Path(|c, v| c.smtp.password_file = Some(v)),
+    ),
+    key(
+        "smtp.from",
+        "",
+        "\"builds@studio.lan\"",
+        "The address that notifications come from.",
+        Rule::Text { check: check::mail_address, set: |c, v| c.smtp.from = v },
     ),
     key(
         "inbound.trusted_proxies",

@@ -37,6 +37,7 @@ pub struct Config {
     pub platforms_extra: Vec<String>,
     pub tools: Tools,
     pub outbound: Outbound,
+    pub smtp: Smtp,
     pub inbound: Inbound,
     pub rate_limits: RateLimits,
     pub retention: Retention,
@@ -45,6 +46,8 @@ pub struct Config {
     pub secret_key_file: Option<PathBuf>,
     /// `COOKHOUSE_SECRET_KEY`; never in the file.
     pub secret_key: Option<Secret>,
+    /// `COOKHOUSE_SMTP_PASSWORD`; never in the file.
+    pub smtp_password: Option<Secret>,
     /// Where the service manager put credentials (`CREDENTIALS_DIRECTORY`).
     pub credentials_directory: Option<PathBuf>,
     pub metrics: Metrics,
@@ -91,6 +94,18 @@ pub struct Outbound {
     pub allow_loopback: bool,
     pub ca_certificates: Vec<PathBuf>,
     pub proxy: Option<String>,
+}
+
+/// `[smtp]`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "see `keys::KEYS`")]
+pub struct Smtp {
+    pub host: String,
+    pub port: u64,
+    pub security: String,
+    pub username: String,
+    pub password_file: Option<PathBuf>,
+    pub from: String,
 }
 
 /// `[inbound]`
@@ -312,6 +327,7 @@ impl Reading {
         let known: Vec<String> = KEYS.iter().map(Key::variable).collect();
         let value_of = |name: &str| variables.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
         self.config.secret_key = value_of("COOKHOUSE_SECRET_KEY").map(Secret::new);
+        self.config.smtp_password = value_of("COOKHOUSE_SMTP_PASSWORD").map(Secret::new);
         self.config.credentials_directory = value_of("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         for (name, text) in variables {
             let Some(rest) = name.strip_prefix(keys::PREFIX) else { continue };
@@ -344,6 +360,15 @@ impl Reading {
         if self.config.tls_certificate.is_some() != self.config.tls_key.is_some() {
             let place = self.given.get("tls.certificate").or(self.given.get("tls.key")).map_or(Place::Default, |given| given.place.clone());
             self.problem(place, "tls.certificate and tls.key belong together: give both or none".into());
+        }
+        let given = |name: &str| self.given.get(name).map(|given| given.place.clone());
+        let places = ["host", "from", "password_file", "username"].map(|name| given(&format!("smtp.{name}")));
+        let missing = if self.config.smtp.host.is_empty() { "host" } else { "from" };
+        let is_begun = !format!("{0}{1}{2}", self.config.smtp.host, self.config.smtp.from, self.config.smtp.username).is_empty();
+        let is_half = is_begun && (self.config.smtp.host.is_empty() || self.config.smtp.from.is_empty());
+        // A value that was refused is no missing one.
+        if let (true, true, Some(place)) = (is_half, self.problems.is_empty(), places.into_iter().flatten().next()) {
+            self.problem(place, format!("a mail server needs smtp.host and smtp.from: smtp.{missing} is missing"));
         }
         for index in 0..self.config.engines.len() {
             let engine = &self.config.engines[index];

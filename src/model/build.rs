@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::deploy::{DeployError, DeployStatus, Deployment};
+use super::notification::NotificationStatus;
 use super::{ApiToken, Artifact, BuildSetting, Id, Organization, Project, Timestamp, User};
 
 /// A build as it is stored. Everything that later edits of the setting or the project must not change is copied here.
@@ -74,8 +75,8 @@ pub struct Build {
     pub deploy_requested_by: Option<TriggeredBy>,
     /// Kept from retention.
     pub pinned: bool,
-    /// Outcome of the notification.
-    pub notification_status: Option<String>,
+    /// What came of telling people; `None` when nobody was to be told.
+    pub notification_status: Option<NotificationStatus>,
     /// Somebody asked to cancel it while it ran.
     #[serde(default)]
     pub cancel_requested: bool,

@@ -105,6 +105,27 @@ pub(super) fn classify(error: &reqwest::Error, place: &str) -> OutboundError {
     OutboundError::new(Kind::Protocol, format!("{place} does not answer in HTTP"))
 }
 
+/// Nobody took a connection; `kind` is what the operating system said, none when it said nothing in time.
+pub(super) fn refused(place: &str, kind: Option<io::ErrorKind>) -> OutboundError {
+    let message = match kind {
+        Some(io::ErrorKind::ConnectionRefused) => format!("no connection to {place}: nothing listens there"),
+        Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => {
+            format!("no connection to {place}: it cannot be reached from here")
+        }
+        Some(_) => format!("no connection to {place}: it is down or behind something that refuses"),
+        None => format!("{place} did not take the connection in time"),
+    };
+    OutboundError::new(OutboundErrorKind::Connect, message)
+}
+
+/// A TLS handshake of a connection that is no HTTP.
+pub(super) fn handshake(error: &io::Error, place: &str) -> OutboundError {
+    match find::<rustls::Error>(error) {
+        Some(tls) => OutboundError::new(OutboundErrorKind::Tls, format!("no trusted connection to {place}: {}", tls_reason(tls))),
+        None => OutboundError::new(OutboundErrorKind::Reset, format!("{place} hung up while encryption was agreed on")),
+    }
+}
+
 /// Looks through the causes, and into what an `io::Error` was made of, which is not among its causes.
 fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     let mut current = Some(error);

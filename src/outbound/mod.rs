@@ -1,5 +1,5 @@
 //! The one HTTP client: every request that the service sends goes through here, and nothing else names the client's
-//! library.
+//! library. What is no HTTP connects through here too ([`Outbound::connect`]).
 //!
 //! A name is resolved once, every address is checked, and only checked ones are connected to. No redirect is followed,
 //! no proxy used but the configured one, no cookie kept, nothing unpacked, no connection used twice.
@@ -9,6 +9,7 @@ mod error;
 mod message;
 mod progress;
 mod resolve;
+mod stream;
 mod trust;
 
 use std::net::IpAddr;
@@ -27,6 +28,7 @@ pub use message::{OutboundBody, OutboundRequest, OutboundResponse};
 use progress::{Progress, Sending, Sent};
 pub use resolve::Lookup;
 use resolve::{CheckedResolver, ResolveError};
+pub use stream::OutboundStream;
 
 /// How long a connection, its TLS handshake included, may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -79,6 +81,8 @@ struct Inner {
     encrypted: reqwest::Client,
     plain: reqwest::Client,
     through_proxy: Option<reqwest::Client>,
+    /// For what is no HTTP.
+    tls: Arc<rustls::ClientConfig>,
 }
 
 /// A URL that could be called, as far as can be told without asking for addresses.
@@ -117,6 +121,8 @@ impl Outbound {
     /// As [`Outbound::new`].
     pub fn with_lookup(settings: &Settings, lookup: Lookup) -> Result<Outbound, SetupError> {
         let tls = trust::client_config(&settings.ca_certificates)?;
+        let mut for_streams = tls.clone();
+        for_streams.alpn_protocols.clear();
         let allow_loopback = settings.allow_loopback;
         let client = |policy: Option<Policy>, proxy: Option<reqwest::Proxy>| {
             let builder = reqwest::Client::builder()
@@ -150,6 +156,7 @@ impl Outbound {
                 plain: client(Some(Policy { allow_loopback, only_private: true }), None)?,
                 through_proxy,
                 lookup,
+                tls: Arc::new(for_streams),
             }),
         })
     }

@@ -9,6 +9,7 @@ use crate::model::build_setting::Trigger;
 use crate::model::delivery::{DeliveryBody, TrackedHead};
 use crate::model::deploy::DeployAttempt;
 use crate::model::idempotency::RememberedAnswer;
+use crate::model::notification::NotificationState;
 use crate::model::places;
 use crate::model::queue::{ProjectTurn, QueuePause};
 use crate::model::secret::Sealed;
@@ -16,8 +17,8 @@ use crate::model::user::Session;
 use crate::model::webhook::delivery::{DeliveryStatus, WebhookDelivery};
 use crate::model::webhook::message::WebhookMessage;
 use crate::model::{
-    ApiToken, AuditEntry, Build, BuildSetting, Delivery, Event, Id, Organization, Project, ScheduleSlot, Status, TriggeredBy, Usage,
-    User, Webhook,
+    ApiToken, AuditEntry, Build, BuildSetting, Delivery, Event, Id, Notification, Organization, Project, ScheduleSlot, Status, TriggeredBy,
+    Usage, User, Webhook,
 };
 
 /// Where the schema's number is kept.
@@ -103,7 +104,8 @@ tables!(
     Webhook,
     WebhookMessage,
     WebhookDelivery,
-    DeployAttempt
+    DeployAttempt,
+    Notification
 );
 
 /// What the audit log calls a person.
@@ -158,6 +160,13 @@ record!(Event, "events", None, organization_id, [EVENTS_BY_BUILD]);
 record!(Delivery, "deliveries", Some("delivery"), organization_id, [DELIVERIES_BY_NAME, DELIVERIES_WAITING]);
 record!(DeliveryBody, "delivery_bodies", None, organization_id, []);
 record!(TrackedHead, "tracked_heads", None, organization_id, []);
+record!(
+    Notification,
+    "notifications",
+    None,
+    organization_id,
+    [NOTIFICATIONS_DUE, NOTIFICATIONS_BY_BUILD, NOTIFICATIONS_OF_FAILURES, NOTIFICATIONS_HELD, NOTIFICATIONS_OVER]
+);
 record!(Usage, "usages", None, organization_id, []);
 record!(DeployAttempt, "deploy_attempts", None, organization_id, [DEPLOY_ATTEMPTS_BY_BUILD]);
 record!(Webhook, "webhooks", Some("webhook"), organization_id, [], sealed in places::of_webhook);
@@ -282,6 +291,20 @@ pub const WEBHOOK_DELIVERIES_BY_WEBHOOK: Index<WebhookDelivery> =
 /// The `status` filter of the ledger.
 pub const WEBHOOK_DELIVERIES_BY_STATUS: Index<WebhookDelivery> =
     Index::new("webhook_deliveries_by_status", |delivery| Some(Key::of_id(delivery.webhook_id).and_text(delivery.status.as_str())));
+/// Messages of the whole host that are still to be sent, the first due first.
+pub const NOTIFICATIONS_DUE: Index<Notification> =
+    Index::host("notifications_due", |one| (one.state == NotificationState::Pending).then(|| Key::of_time(one.due_at)));
+/// Whom a build has told.
+pub const NOTIFICATIONS_BY_BUILD: Index<Notification> = Index::new("notifications_by_build", |one| Some(Key::of_id(one.build_id)));
+/// How many failures a destination has heard of lately.
+pub const NOTIFICATIONS_OF_FAILURES: Index<Notification> =
+    Index::new("notifications_of_failures", |one| one.is_failure.then(|| Key::of_text(&one.destination.key())));
+/// What is to be told together.
+pub const NOTIFICATIONS_HELD: Index<Notification> = Index::new("notifications_held", |one| {
+    (one.is_held && one.state == NotificationState::Pending).then(|| Key::of_text(&one.destination.key()))
+});
+/// The first that ended is forgotten first.
+pub const NOTIFICATIONS_OVER: Index<Notification> = Index::host("notifications_over", |one| one.finished_at.map(Key::of_time));
 
 /// The key of [`PROJECTS_BY_SOURCE`]. Hosts do not tell repositories apart by case.
 pub fn project_source_key(kind: &str, repo_link: &str, uproject_path: &str) -> Key {

@@ -160,7 +160,9 @@ async fn no_secret_is_ever_told() {
     server.host.add("studio/kitchen", &[("Kitchen.uproject", UPROJECT)]);
     let setup = server.setup_token.clone().expect("printed").reveal().clone();
     let mut secrets = Secrets(
-        [HEADER, TARGET, WEBHOOK, SLACK, DISCORD, TEAMS, SMTP, PASSWORD, SECOND_PASSWORD, WRONG_PASSWORD, GOOD_TOKEN].map(String::from).into(),
+        [HEADER, TARGET, WEBHOOK, SLACK, DISCORD, TEAMS, SMTP, PASSWORD, SECOND_PASSWORD, WRONG_PASSWORD, GOOD_TOKEN]
+            .map(String::from)
+            .into(),
     );
     secrets.0.push(setup.clone());
     let check = |secrets: &Secrets, reply: &Reply, shown: &[&str]| {

@@ -17,6 +17,7 @@ mod isolation;
 mod limits;
 mod members;
 mod metrics;
+mod notifications;
 mod openapi;
 mod organizations;
 mod people;

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{connected, hooks, members, repository, setting, streamvc_projects, with};
 use crate::support::client::Reply;
-use crate::support::schema::failures;
 use crate::support::repositories::GOOD_TOKEN;
+use crate::support::schema::failures;
 use crate::support::server::{Person, TestServer};
 use crate::support::stream::{EventStream, web_socket};
 
@@ -304,6 +304,8 @@ async fn real_answers_are_as_documented() {
     witness.ask(some, "POST /queue/pause", "/queue/pause", None, &[]).await.expect(200);
     witness.ask(some, "POST /queue/resume", "/queue/resume", None, &[]).await.expect(200);
     witness.ask(some, "GET /platforms", "/platforms", None, &[]).await.expect(200);
+    let test = format!("{organization}/notifications/test");
+    witness.ask(some, "POST /organizations/{id}/notifications/test", &test, None, &[]).await.expect(200);
 
     let hook = json!({"url": "https://hooks.studio.example/builds", "events": ["build.failed", "ping"], "description": "calendar"});
     let made = witness.ask(some, "POST /webhooks", "/webhooks", Some(hook), &[("Idempotency-Key", "hook-1")]).await.expect(201);
@@ -380,6 +382,7 @@ async fn real_answers_are_as_documented() {
     witness.ask(some, "GET /builds/{id}/log", &format!("{path}/log"), None, &[("Range", "bytes=900-")]).await.expect(416);
     witness.ask(some, "GET /builds/{id}/log/lines", &format!("{path}/log/lines?after=1&limit=1"), None, &[]).await.expect(200);
     witness.ask(some, "GET /builds/{id}/diagnostics", &format!("{path}/diagnostics"), None, &[]).await.expect(200);
+    witness.ask(some, "GET /builds/{id}/notifications", &format!("{path}/notifications"), None, &[]).await.expect(200);
     let download = witness.ask(some, "GET /builds/{id}/download", &format!("{path}/download"), None, &[]).await.expect(200).json();
     let url = download["url"].as_str().unwrap();
     let link = &url[url.find("/artifacts").unwrap()..];
@@ -458,14 +461,18 @@ async fn deliveries_are_as_documented(witness: &mut Witness<'_>, admin: &Person)
 async fn streams_are_as_documented(witness: &mut Witness<'_>, admin: &Person, build: &str) {
     let (address, bearer) = (witness.server.address, format!("Bearer {}", admin.token));
     let authorized = [("Authorization", bearer.as_str())];
-    for (operation, path) in [("GET /builds/{id}/events", format!("{build}/events")), ("GET /events", "/events?types=status,deploy".into())] {
+    for (operation, path) in [("GET /builds/{id}/events", format!("{build}/events")), ("GET /events", "/events?types=status,deploy".into())]
+    {
         let mut stream = EventStream::open(address, &path, &authorized).await.unwrap();
         witness.hold(operation, "200", Some("text/event-stream"), &stream.head);
         let mut names: BTreeSet<String> = BTreeSet::new();
         // The artifact is still to be handed on here, so neither stream has an end.
         let wanted: &[&str] = if operation == "GET /events" { &["hello"] } else { &["hello", "status", "log"] };
         while !wanted.iter().all(|name| names.contains(*name)) {
-            let event = tokio::time::timeout(Duration::from_secs(20), stream.next()).await.unwrap_or_else(|_| panic!("only {names:?} came")).unwrap();
+            let event = tokio::time::timeout(Duration::from_secs(20), stream.next())
+                .await
+                .unwrap_or_else(|_| panic!("only {names:?} came"))
+                .unwrap();
             let wrong = failures(&witness.document, &json!({"$ref": "#/components/schemas/StreamMessage"}), &event.data);
             witness.wrong.extend(wrong.iter().map(|failure| format!("{operation} said {}: {failure}", event.data)));
             names.insert(event.event);

@@ -5,7 +5,7 @@
 
 mod chromium;
 mod following;
-mod site;
+pub(crate) mod site;
 mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -19,18 +19,19 @@ use crate::support::farm::copy;
 use crate::support::service::Service;
 use crate::support::stream::EventStream;
 
-pub(super) const ADMIN: &str = "ada@studio.test";
-pub(super) const PASSWORD: &str = "correct horse battery";
+pub(crate) const ADMIN: &str = "ada@studio.test";
+pub(crate) const PASSWORD: &str = "correct horse battery";
 const GIT_TOKEN: &str = "git-token-of-the-kill-driver";
 
 /// Everything. Servers come and go; the data stays.
-pub(super) struct Site {
-    pub(super) data: PathBuf,
+pub(crate) struct Site {
+    pub(crate) data: PathBuf,
     /// Two that are triggered, then those that the clock starts.
-    pub(super) settings: Vec<String>,
+    pub(crate) settings: Vec<String>,
     /// The clock's settings, with when each is due first.
-    pub(super) scheduled: Vec<(String, String)>,
+    pub(crate) scheduled: Vec<(String, String)>,
     project: String,
+    organization: String,
     token: String,
     serving: Option<Service>,
     receiver: Receiver,
@@ -41,8 +42,8 @@ pub(super) struct Site {
 }
 
 /// Takes what is deployed to it, slowly, and remembers for which builds.
-pub(super) struct Receiver {
-    pub(super) deliveries: Arc<Mutex<BTreeMap<String, usize>>>,
+pub(crate) struct Receiver {
+    pub(crate) deliveries: Arc<Mutex<BTreeMap<String, usize>>>,
     url: String,
 }
 
@@ -94,7 +95,7 @@ async fn receive(mut stream: TcpStream, deliveries: Arc<Mutex<BTreeMap<String, u
 
 impl Site {
     /// Sets everything up, up to a project with two settings: one that deploys, and one on another engine.
-    pub(super) async fn open(mischief: &str) -> Site {
+    pub(crate) async fn open(mischief: &str) -> Site {
         let (home, repositories) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
         copy(&fixtures.join("engines"), &home.path().join("engines"));
@@ -124,6 +125,7 @@ impl Site {
             settings: Vec::new(),
             scheduled: Vec::new(),
             project: String::new(),
+            organization: String::new(),
             token: String::new(),
             serving: None,
             receiver: Receiver::start().await,
@@ -144,6 +146,7 @@ impl Site {
         let signed_in = self.post("/setup", &body).await;
         self.token = signed_in["accessToken"].as_str().expect("a session").to_owned();
         let organization = signed_in["organization"]["id"].as_str().expect("an id").to_owned();
+        self.organization.clone_from(&organization);
         let git = json!({"token": GIT_TOKEN, "apiBaseUrl": self._git.api_base_url(), "gitBaseUrl": self._git.git_base_url()});
         let connected = self.send("PUT", &format!("/organizations/{organization}/integrations/githost"), Some(&git)).await;
         let connected = expect(connected, 200);
@@ -170,35 +173,45 @@ impl Site {
             self.scheduled.push((id.clone(), setting["schedule"]["nextRunAt"].as_str().expect("a time").to_owned()));
             self.settings.push(id);
         }
-        let token = self.post("/auth/tokens", &json!({"name": "driver", "scopes": ["read", "trigger"]})).await;
+        let token = self.post("/auth/tokens", &json!({"name": "driver", "scopes": ["admin"]})).await;
         self.token = token["token"].as_str().expect("a token").to_owned();
     }
 
+    /// The two settings that are triggered tell of their builds, as these `integrationSettings` say.
+    pub(crate) async fn tell(&self, integration_settings: &Value) {
+        let body = json!({"integrationSettings": integration_settings});
+        expect(self.send("PATCH", &format!("/organizations/{}", self.organization), Some(&body)).await, 200);
+        for setting in &self.settings[..2] {
+            let path = format!("/projects/{}/build-settings/{setting}", self.project);
+            expect(self.send("PATCH", &path, Some(&json!({"notifyOnComplete": true}))).await, 200);
+        }
+    }
+
     /// Starts a server on the data and waits until it is ready.
-    pub(super) fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.serving = Some(Service::start(&self.data, &self.config));
     }
 
     /// As a power cut would.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.serving.take().expect("it runs").kill();
     }
 
     /// As a service manager would. The exit code.
-    pub(super) fn terminate(&mut self) -> Option<i32> {
+    pub(crate) fn terminate(&mut self) -> Option<i32> {
         self.serving.take().expect("it runs").terminate()
     }
 
-    pub(super) fn receiver(&self) -> &Receiver {
+    pub(crate) fn receiver(&self) -> &Receiver {
         &self.receiver
     }
 
     /// Where requests go at present; a copy can be used while the server is killed.
-    pub(super) fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         Caller { address: self.serving.as_ref().expect("it runs").address, token: self.token.clone(), project: self.project.clone() }
     }
 
-    pub(super) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
         self.caller().send(method, path, body).await.expect("an answer")
     }
 
@@ -206,12 +219,12 @@ impl Site {
         expect(self.send("POST", path, Some(body)).await, 201)
     }
 
-    pub(super) async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         expect(self.send("GET", path, None).await, 200)
     }
 
     /// Every build there is, newest first.
-    pub(super) async fn builds(&self) -> Vec<Value> {
+    pub(crate) async fn builds(&self) -> Vec<Value> {
         let mut builds = Vec::new();
         let mut cursor = String::new();
         loop {
@@ -227,14 +240,14 @@ impl Site {
 
 /// What a request needs; requests may fail, because the server may be killed under them.
 #[derive(Clone)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     address: SocketAddr,
     token: String,
     project: String,
 }
 
 impl Caller {
-    pub(super) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Reply> {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Reply> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let authorization = if self.token.is_empty() { String::new() } else { format!("Authorization: Bearer {}\r\n", self.token) };
         let request = format!(
@@ -247,25 +260,25 @@ impl Caller {
     }
 
     /// The same with more rights.
-    pub(super) async fn as_admin(mut self) -> Caller {
+    pub(crate) async fn as_admin(mut self) -> Caller {
         let body = json!({"email": ADMIN, "password": PASSWORD});
         let signed_in = expect(self.send("POST", "/auth/login", Some(&body)).await.expect("an answer"), 200);
         self.token = signed_in["accessToken"].as_str().expect("a session").to_owned();
         self
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The same, of the server as it runs now.
-    pub(super) fn at(mut self, other: &Caller) -> Caller {
+    pub(crate) fn at(mut self, other: &Caller) -> Caller {
         self.address = other.address;
         self
     }
 
     /// A build's stream, from behind a position.
-    pub(super) async fn follow_build(&self, build: &str, after: &str) -> Result<EventStream, String> {
+    pub(crate) async fn follow_build(&self, build: &str, after: &str) -> Result<EventStream, String> {
         let authorization = format!("Bearer {}", self.token);
         let mut headers = vec![("Authorization", authorization.as_str())];
         if !after.is_empty() {
@@ -275,7 +288,7 @@ impl Caller {
     }
 
     /// A signed link, as a browser follows it: without a token.
-    pub(super) async fn follow(&self, link: &str) -> io::Result<Reply> {
+    pub(crate) async fn follow(&self, link: &str) -> io::Result<Reply> {
         let path = link.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..])).unwrap_or(link);
         let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
         self.exchange(request.as_bytes()).await
@@ -290,7 +303,7 @@ impl Caller {
     }
 
     /// The id of the build, if its acceptance was answered.
-    pub(super) async fn trigger(&self, setting: &str) -> Option<String> {
+    pub(crate) async fn trigger(&self, setting: &str) -> Option<String> {
         let path = format!("/projects/{}/build-settings/{setting}/trigger", self.project);
         let reply = self.send("POST", &path, Some(&json!({}))).await.ok().filter(|reply| reply.status == 201)?;
         let body: Value = serde_json::from_slice(&reply.body).ok()?;
@@ -304,10 +317,10 @@ fn expect(reply: Reply, status: u16) -> Value {
 }
 
 /// A process, not to be mistaken for a later one of the same number.
-pub(super) type Process = (u32, u64);
+pub(crate) type Process = (u32, u64);
 
 /// Every process whose environment names the data directory: builds and what they left behind, git, helpers.
-pub(super) fn processes(data: &Path) -> Vec<Process> {
+pub(crate) fn processes(data: &Path) -> Vec<Process> {
     let needle = data.as_os_str().as_encoded_bytes();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {

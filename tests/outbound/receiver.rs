@@ -145,7 +145,7 @@ impl Certificate {
         self.home.path().join("authority.pem")
     }
 
-    fn acceptor(&self) -> TlsAcceptor {
+    pub fn acceptor(&self) -> TlsAcceptor {
         let certificate = CertificateDer::from_pem_file(self.home.path().join("certificate.pem")).unwrap();
         let key = PrivateKeyDer::from_pem_file(self.home.path().join("key.pem")).unwrap();
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

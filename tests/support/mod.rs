@@ -4,6 +4,7 @@ pub(crate) mod client;
 #[cfg(unix)]
 pub(crate) mod farm;
 pub(crate) mod front;
+pub(crate) mod mail;
 pub(crate) mod repositories;
 pub(crate) mod schema;
 pub(crate) mod scripted;

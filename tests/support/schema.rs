@@ -18,7 +18,13 @@ fn failures_beside(document: &Value, schema: &Value, value: &Value, beside: &[&s
 /// The keys that a schema names.
 fn named<'a>(words: &'a Map<String, Value>, also: &str) -> impl Iterator<Item = &'a str> {
     let alternatives = words.get(also).and_then(Value::as_array).into_iter().flatten().filter_map(|one| one.get("properties"));
-    words.get("properties").into_iter().chain(alternatives).filter_map(Value::as_object).flat_map(|object| object.keys()).map(String::as_str)
+    words
+        .get("properties")
+        .into_iter()
+        .chain(alternatives)
+        .filter_map(Value::as_object)
+        .flat_map(|object| object.keys())
+        .map(String::as_str)
 }
 
 struct Checker<'a> {

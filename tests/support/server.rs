@@ -21,6 +21,7 @@ use cookhouse::model::organization::DefaultProjectSettings;
 use cookhouse::model::permission::{Role, Scope};
 use cookhouse::model::retention::Keep;
 use cookhouse::model::{Id, Organization, Secret, Timestamp, User};
+use cookhouse::notifications::{self, Notifications};
 use cookhouse::outbound::{self, Outbound};
 use cookhouse::people::{NewToken, People, Reach, SetupToken};
 use cookhouse::seams::{
@@ -175,12 +176,22 @@ impl TestServer {
             deploy_target: Arc::new(NoReceiver),
             executor: Arc::new(LocalExecutor),
         };
+        let notifications = notifications::Parts {
+            store: store.clone(),
+            vault: vault.clone(),
+            clock: clock.clone(),
+            logs: logs.clone(),
+            outbound: NEAR.clone(),
+        };
+        let settings = notifications::Settings { base_url: "https://builds.studio.test".into(), mail: None, plan: Default::default() };
+        let notifications = Notifications::new(settings, notifications);
         let live = Live::new(live, store.clone(), logs.clone(), clock.clone());
         let is_sending = sends.is_some();
         let (outbound, settings) = sends.unwrap_or_else(|| (NEAR.clone(), webhooks::Settings::default()));
         let parts_of_webhooks = webhooks::Parts { store: store.clone(), vault: vault.clone(), clock: clock.clone(), outbound };
         let webhooks = Webhooks::new(settings, parts_of_webhooks);
         let app = Arc::new(App {
+            notifications,
             live,
             store,
             artifacts,

@@ -164,7 +164,14 @@ const TEXTS: &[(&str, &str)] = &[
         "createStreamTicket",
         "For pages that cannot send a header when they open a stream: good for one stream, within 60 seconds, as far as its maker may see.",
     ),
-    ("getStorage", "What the builds of the organization take, by project and build setting. On a disk below its floor no builds are started."),
+    (
+        "testNotifications",
+        "Sends a message to every chat that is configured, and a mail to the caller, and answers what came of each, once all have answered or taken too long. What is not configured is `skipped`. Nothing is tried twice.",
+    ),
+    (
+        "getStorage",
+        "What the builds of the organization take, by project and build setting. On a disk below its floor no builds are started.",
+    ),
     ("getBuildDiagnostics", "What the compilers and the engine's tools reported: how many, and the first 50 with file and line."),
     (
         "getBuildDownload",
@@ -248,6 +255,10 @@ const TEXTS: &[(&str, &str)] = &[
     (
         "listAudit",
         "Every change of the organization and every refused one: who, from where, what, when. Each entry holds the hash of the one before, so nothing can be taken out unnoticed. With several filters a page may be short, or empty, and still have a `nextCursor`.",
+    ),
+    (
+        "listBuildNotifications",
+        "One entry for each mail and each chat, with what came of it. A build has some when its setting says `notifyOnComplete` and it ended `complete` or `failed`; `notificationStatus` of the build sums them up. Kept for 30 days.",
     ),
     ("getQueue", "Of one's own organization. `draining` is the whole host's: an administrator is about to restart it."),
     ("pauseQueue", "Builds are still accepted, and wait. What runs goes on to its end. Pausing again changes nothing."),

@@ -90,7 +90,10 @@ fn parameters(route: &Route, shape: &Shape) -> Vec<Value> {
         ("Prefer", shape.headers.is_empty() && shape.body.as_ref().is_some_and(|body| body.media_type == "application/json")),
     ];
     let headers = headers.into_iter().filter(|(_, is_taken)| *is_taken);
-    let in_headers = headers.map(|(name, _)| name).chain(shape.headers.iter().copied()).map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
+    let in_headers = headers
+        .map(|(name, _)| name)
+        .chain(shape.headers.iter().copied())
+        .map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
     in_path.chain(in_query).chain(in_headers).collect()
 }
 

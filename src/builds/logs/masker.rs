@@ -99,6 +99,13 @@ pub(super) struct Waiting {
     covered: usize,
 }
 
+impl Waiting {
+    /// All of a text.
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        Waiting { bytes: bytes.to_vec(), covered: 0 }
+    }
+}
+
 /// The value itself, its lines (a key in PEM form is printed line by line), and its words without a leading scheme
 /// (`Bearer ...` is often printed without the first).
 fn parts(secret: &str) -> Vec<&str> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::frame::NewLine;
 use super::lines::Lines;
-use super::masker::Masker;
+use super::masker::{Masker, Waiting};
 use super::{Live, LogError};
 use crate::clock::Clock;
 use crate::model::Timestamp;
@@ -111,6 +111,13 @@ impl LogWriter {
     /// A line of the service itself.
     pub fn system(&self, text: &str) {
         self.line(LogStream::System, text);
+    }
+
+    /// A text as the log would show it: what is taken from output for other records must not show more.
+    pub fn masked(&self, text: &str) -> String {
+        let (mut waiting, mut out) = (Waiting::new(text.as_bytes()), Vec::with_capacity(text.len()));
+        self.inner.intake().masker.process(&mut waiting, true, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
     }
 
     /// Ends lines that were begun on stdout and stderr: their program has ended.

@@ -50,7 +50,12 @@ impl<'a> Page<'a> {
         self.raw("<main id=\"content\" tabindex=\"-1\"><header class=\"top\">");
         self.raw(&format!("<h1>{} API <small>{}</small></h1>", escaped(text(&info["title"])), escaped(text(&info["version"]))));
         self.raw(&format!("<p class=\"lead\">{}.</p>", escaped(text(&info["summary"]))));
-        let count = self.document["paths"].as_object().into_iter().flatten().filter_map(|(_, methods)| methods.as_object()).map(serde_json::Map::len);
+        let count = self.document["paths"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter_map(|(_, methods)| methods.as_object())
+            .map(serde_json::Map::len);
         self.raw(&format!(
             "<p>{} operations, OpenAPI {}. For programs and generators of clients: <a href=\"openapi.json\">openapi.json</a></p></header><section class=\"intro\">",
             count.sum::<usize>(),

@@ -9,10 +9,14 @@ pub(super) fn call(method: &str, path: &str, operation: &Value, parameters: &[&V
     let example = |parameter: &Value| {
         let schema = &parameter["schema"];
         let value = [&schema["examples"][0], &schema["enum"][0], &schema["default"]].into_iter().find(|value| !value.is_null());
-        value.map_or_else(|| format!("<{}>", text(&parameter["name"])), |value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        value.map_or_else(
+            || format!("<{}>", text(&parameter["name"])),
+            |value| value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        )
     };
     let of = |place: &'static str| parameters.iter().filter(move |parameter| parameter["in"] == place && parameter["required"] == true);
-    let path = of("path").fold(path.to_owned(), |path, parameter| path.replace(&format!("{{{}}}", text(&parameter["name"])), &example(parameter)));
+    let path =
+        of("path").fold(path.to_owned(), |path, parameter| path.replace(&format!("{{{}}}", text(&parameter["name"])), &example(parameter)));
     let query: Vec<String> = of("query").map(|parameter| format!("{}={}", text(&parameter["name"]), example(parameter))).collect();
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
     let method = if method == "get" { String::new() } else { format!("-X {} ", method.to_uppercase()) };
@@ -74,7 +78,10 @@ mod tests {
 
     #[test]
     fn json_is_told_apart_and_cannot_become_markup() {
-        assert_eq!(json(&json!({"a": "<b>"})), "{\n  <span class=\"n\">&quot;a&quot;</span>: <span class=\"s\">&quot;&lt;b&gt;&quot;</span>\n}");
+        assert_eq!(
+            json(&json!({"a": "<b>"})),
+            "{\n  <span class=\"n\">&quot;a&quot;</span>: <span class=\"s\">&quot;&lt;b&gt;&quot;</span>\n}"
+        );
         assert_eq!(json(&json!([null, {}])), "[\n  <span class=\"v\">null</span>,\n  <span class=\"v\">{}</span>\n]");
     }
 
@@ -87,7 +94,10 @@ mod tests {
             "requestBody": {"content": {"application/json": {"example": {"name": "Cook's"}}}},
         });
         let call = call("patch", "/things/{id}", &operation, &[&id, &not_needed]);
-        assert!(call.starts_with("curl -X PATCH &quot;$COOKHOUSE/v1/things/01k7&quot; \\\n  -H &quot;Authorization: Bearer $TOKEN&quot;"), "{call}");
+        assert!(
+            call.starts_with("curl -X PATCH &quot;$COOKHOUSE/v1/things/01k7&quot; \\\n  -H &quot;Authorization: Bearer $TOKEN&quot;"),
+            "{call}"
+        );
         assert!(call.contains("Cook'\\''s"), "{call}");
     }
 }
