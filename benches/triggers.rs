@@ -38,8 +38,8 @@ use tokio::net::TcpStream;
 use support::farm::{DirectorySource, Receiver};
 use support::studio::{self, Kind};
 
-/// The build command: notes the time first of all. `$2` is not ours to know, so it writes beside itself.
-const COMMAND: &str = "#!/bin/bash\necho \"$EPOCHREALTIME\" > \"$(dirname \"$0\")/began\"\nexit 1\n";
+/// The build command: notes the time first of all, where a build may write in its engine.
+const COMMAND: &str = "#!/bin/bash\necho \"$EPOCHREALTIME\" > \"${0%/*}/../../Saved/began\"\nexit 1\n";
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -57,6 +57,7 @@ struct Site {
 async fn start(home: &Path, clients: usize) -> Site {
     let engine = home.join("engines/UE_5.4");
     support::farm::copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/engines/UE_5.4"), &engine);
+    let engine_root = engine.clone();
     let batch_files = engine.join("Engine/Build/BatchFiles");
     fs::write(batch_files.join("RunUAT.sh"), COMMAND).expect("written");
     let source = home.join("source");
@@ -106,7 +107,7 @@ async fn start(home: &Path, clients: usize) -> Site {
     app.store.write::<(), StoreError>(put).await.expect("stored");
     let new = NewToken { name: "bench".into(), scopes: vec![Scope::Write], project_ids: None, build_setting_ids: None, expires_at: None };
     let (_, token) = app.people.create_token(&Reach { user, token: None }, new).await.expect("a token");
-    Site { appliance, paths, token: token.reveal().clone(), began: batch_files.join("began"), records }
+    Site { appliance, paths, token: token.reveal().clone(), began: engine_root.join("Engine/Saved/began"), records }
 }
 
 /// One connection that is kept.

@@ -181,7 +181,7 @@ const NOT_HERE: &str = "this machine has no Landlock (Linux 5.19 or newer, with 
 
 fn account(user: &str, group: &str) -> Result<Account, String> {
     if !accounts::may_act_as_others() {
-        return Err("executor.user needs the service to run as root: nobody else may start programs as another user".to_owned());
+        return Err("executor.user needs Linux, and the service to run as root: nobody else may start programs as another user".to_owned());
     }
     let account = accounts::find(user, group).map_err(|sentence| format!("executor.user cannot be used: {sentence}"))?;
     match account.user {

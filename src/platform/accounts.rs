@@ -19,7 +19,7 @@ pub struct Account {
 
 /// Whether this process may start programs as somebody else.
 pub fn may_act_as_others() -> bool {
-    system::is_root()
+    system::may_act_as_others()
 }
 
 /// The account of a user, by name or number; in a group of its own choice, or of `group`.

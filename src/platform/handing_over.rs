@@ -1,4 +1,4 @@
-//! Giving trees that others wrote in to somebody else, on Unix. Every step is taken from an open directory and looks at
+//! Giving trees that others wrote in to somebody else, on Linux. Every step is taken from an open directory and looks at
 //! what it opened, so that nothing that is exchanged meanwhile leads elsewhere.
 
 use std::ffi::CString;

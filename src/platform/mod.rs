@@ -11,7 +11,7 @@
 //! | `tree.rs` | opening files of a tree that somebody else wrote |
 //! | `unix.rs`, `windows.rs` | the two halves behind the faces above |
 //! | `linux_processes.rs`, `cgroup.rs` | how Linux finds the processes that a build left behind |
-//! | `landlocked.rs`, `handing_over.rs` | how Linux holds a program to its directories; how Unix gives trees away |
+//! | `landlocked.rs`, `handing_over.rs` | how Linux holds a program to its directories, and gives trees away |
 //! | `other_processes.rs` | what is left of that on other Unix systems |
 
 pub mod accounts;
@@ -26,7 +26,7 @@ pub mod tree;
 
 #[cfg(target_os = "linux")]
 mod cgroup;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod handing_over;
 #[cfg(target_os = "linux")]
 mod landlocked;

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use rustix::process::{Pid, Signal};
 
+use super::accounts::Account;
 use super::confinement::Limits;
 use super::process::ProcessIdentity;
 
@@ -84,4 +86,12 @@ pub(super) fn run_name() -> String {
 
 pub(super) fn resident_memory() -> Option<u64> {
     None
+}
+
+pub(super) fn let_through(_directory: &Path, _account: &Account) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+pub(super) fn hand_over(_tree: &Path, _account: &Account) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
 }

@@ -137,7 +137,10 @@ impl Tree {
     }
 }
 
+#[cfg(target_os = "linux")]
 pub(super) use super::handing_over::{hand_over, let_through};
+#[cfg(not(target_os = "linux"))]
+pub(super) use super::other_processes::{hand_over, let_through};
 
 pub(super) fn enter(directory: &Path, account: &Account) -> io::Result<()> {
     use std::os::unix::process::CommandExt;
@@ -147,8 +150,9 @@ pub(super) fn enter(directory: &Path, account: &Account) -> io::Result<()> {
     command.stdin(std::process::Stdio::null()).status().map(|_| ())
 }
 
-pub(super) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+/// Who is root elsewhere could not hand workspaces over.
+pub(super) fn may_act_as_others() -> bool {
+    cfg!(target_os = "linux") && rustix::process::geteuid().is_root()
 }
 
 pub(super) use processes::{end_marked, is_running, reap_orphans, resident_memory, run_name};

@@ -250,8 +250,7 @@ pub(super) fn free_space(path: &Path) -> io::Result<Space> {
     if answered == 0 { Err(io::Error::last_os_error()) } else { Ok(Space { free_bytes, total_bytes }) }
 }
 
-/// Nobody is, in the sense that matters here: programs are not started as other accounts.
-pub(super) fn is_root() -> bool {
+pub(super) fn may_act_as_others() -> bool {
     false
 }
 
