@@ -163,6 +163,7 @@ async fn latency(site: &Site, builds: u64) {
     let app = site.appliance.app();
     let mut client = Client::connect(site.appliance.address(), &site.paths[0], &site.token).await;
     let (mut to_answer, mut to_instruction) = (Vec::new(), Vec::new());
+    let mut parts: [Vec<Duration>; 4] = Default::default();
     for _ in 0..builds {
         let _ = fs::remove_file(&site.began);
         let sent = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
@@ -170,20 +171,28 @@ async fn latency(site: &Site, builds: u64) {
         let id = client.trigger().await.parse().expect("an id");
         to_answer.push(clock.elapsed());
         // The next one begins on an idle service.
-        loop {
+        let ended = loop {
             let build: Option<cookhouse::model::Build> =
                 app.store.read::<_, StoreError>(|snapshot| snapshot.get(site.records.organization.id, id)).expect("read");
-            if build.is_some_and(|build| build.status == Status::Failed) && !app.builds.is_busy() {
-                break;
+            if let Some(build) = build.filter(|build| build.status == Status::Failed && !app.builds.is_busy()) {
+                break build;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        };
         let began = fs::read_to_string(&site.began).expect("the command began");
         let began = Duration::from_secs_f64(began.trim().replace(',', ".").parse().expect("a time"));
         to_instruction.push(began.saturating_sub(sent));
+        let steps = ended.steps.iter().map(|step| Duration::from_millis(step.started_at.0.unsigned_abs()));
+        let times: Vec<Duration> = [sent].into_iter().chain(steps.take(3)).chain([began]).collect();
+        for (part, pair) in parts.iter_mut().zip(times.windows(2)) {
+            part.push(pair[1].saturating_sub(pair[0]));
+        }
     }
     say("trigger to durable answer, idle service", to_answer);
     say("trigger to first instruction, idle service", to_instruction);
+    for (what, times) in ["until the claim", "log and sync", "prepare", "start"].into_iter().zip(parts) {
+        say(&format!("  of it {what}"), times);
+    }
 }
 
 async fn throughput(site: &Site, seconds: u64) {

@@ -7,13 +7,19 @@ use tokio::time::Instant;
 
 use super::connections::{self, ConnectionError};
 use super::run::{Job, failure};
+use crate::model::Build;
 use crate::model::build::{Failure, FailureCode, StepName};
 use crate::model::project::{SourceLink, is_repository_name};
 use crate::platform::accounts;
 use crate::seams::{Revision, SourceError, SourceProblem};
+use crate::store::key::Key;
+use crate::store::tables::BUILDS_BY_SETTING;
+use crate::store::{Order, Read, StoreError};
 
 /// The longest that a build waits for a server's limits, in all: they are counted by the hour.
 const LONGEST_WAIT: Duration = Duration::from_secs(65 * 60);
+/// Builds that are looked at for the last one that began.
+const LOOKED_AT: usize = 50;
 /// Longest first line of a commit's message that is kept, in characters.
 const LONGEST_MESSAGE: usize = 500;
 
@@ -46,7 +52,18 @@ impl Job {
 
     async fn materialise(&self, binding: &crate::seams::PluginBinding, repository: &str, revision: &Revision) -> Result<(), Failure> {
         let (workspace, wants_clean) = (self.workspace.clone(), self.claimed.setting.clean_build);
-        let is_incremental = self.on_disk(StepName::Sync, move || workspace.begin(wants_clean)).await?;
+        let was_cut_off = self.last_was_cut_off();
+        let work = move || {
+            let is_usable = workspace.begin(wants_clean)?;
+            if is_usable && was_cut_off {
+                workspace.forget_compiled()?;
+            }
+            Ok(is_usable)
+        };
+        let is_incremental = self.on_disk(StepName::Sync, work).await?;
+        if is_incremental && was_cut_off {
+            self.say("The last build here was cut off: everything is compiled anew.");
+        }
         let source = &self.builds.0.parts.source_control;
         let (branch, place) = (&self.claimed.build.branch, self.workspace.source());
         let materialise =
@@ -104,6 +121,22 @@ impl Job {
         if let Err(error) = followed {
             tracing::warn!(%error, build.id = %self.claimed.build.id, "a repository's new name cannot be stored");
         }
+    }
+
+    /// Whether the build that was in this workspace before ended in the middle of what it wrote: with the service, or with
+    /// the machine. The store knows; a mark in the workspace might be lost with the power.
+    fn last_was_cut_off(&self) -> bool {
+        let build = &self.claimed.build;
+        let walk = (&BUILDS_BY_SETTING, Key::of_id(build.build_setting_id));
+        let before: Result<_, StoreError> = self
+            .builds
+            .0
+            .parts
+            .store
+            .read(|snapshot| snapshot.page(build.organization_id, Some(walk), Some(build.id), Order::NewestFirst, LOOKED_AT));
+        let Ok(before) = before else { return true };
+        let last = before.items.into_iter().find(|build: &Build| build.started_at.is_some());
+        last.and_then(|build| build.failure).is_some_and(|failure| failure.code == FailureCode::Interrupted)
     }
 
     fn source_failure(&self, error: &SourceError) -> Failure {

@@ -15,6 +15,9 @@ use crate::model::{BuildSetting, Id};
 use crate::platform::files;
 
 const DISCARDED: &str = ".discarded-";
+/// Beside a file of these, the engine's tools keep what they compiled in this directory.
+const UNITS: [&str; 2] = [".uproject", ".uplugin"];
+const INTERMEDIATE: &str = "Intermediate";
 
 /// A setting's workspace.
 #[derive(Debug, Clone)]
@@ -86,6 +89,30 @@ impl Workspace {
         }
         self.empty_outputs()?;
         Ok(is_usable)
+    }
+
+    /// Removes what the engine's tools keep to compile less the next time. A build that was cut off may have left half an
+    /// object file there, newer than its source, and the tools go by that.
+    pub(super) fn forget_compiled(&self) -> io::Result<()> {
+        let mut waiting = vec![self.source()];
+        while let Some(directory) = waiting.pop() {
+            let (mut is_unit, mut below) = (false, Vec::new());
+            for entry in std::fs::read_dir(&directory)? {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().to_ascii_lowercase();
+                match entry.file_type()?.is_dir() {
+                    true if name != ".git" => below.push(entry.path()),
+                    true => {}
+                    false => is_unit |= UNITS.iter().any(|end| name.ends_with(end)),
+                }
+            }
+            if is_unit {
+                discard(&self.all, &directory.join(INTERMEDIATE))?;
+                below.retain(|path| path.file_name().is_none_or(|name| name != INTERMEDIATE));
+            }
+            waiting.extend(below);
+        }
+        Ok(())
     }
 
     /// What a sync left is whole.
@@ -221,6 +248,31 @@ mod tests {
         std::fs::write(&kept, "x").unwrap();
         workspace.synced().unwrap();
         assert!(!workspace.begin(true).unwrap() && !kept.exists());
+    }
+
+    #[test]
+    fn what_was_compiled_is_forgotten_beside_projects_and_plugins_only() {
+        let place = tempfile::tempdir().unwrap();
+        let workspace = Workspace::of(place.path(), Id::from_parts(1, 1));
+        workspace.begin(false).unwrap();
+        let source = workspace.source();
+        for directory in
+            ["Game/Intermediate/Build", "Game/Plugins/Soup/Intermediate/Build", "Game/Content/Intermediate", ".git/Intermediate"]
+        {
+            std::fs::create_dir_all(source.join(directory)).unwrap();
+        }
+        for file in ["Game/A.uproject", "Game/Plugins/Soup/Soup.uplugin", ".git/x.uproject"] {
+            std::fs::write(source.join(file), "{}").unwrap();
+        }
+        workspace.forget_compiled().unwrap();
+        for (directory, is_there) in [
+            ("Game/Intermediate", false),
+            ("Game/Plugins/Soup/Intermediate", false),
+            ("Game/Content/Intermediate", true),
+            (".git/Intermediate", true),
+        ] {
+            assert_eq!(source.join(directory).exists(), is_there, "{directory}");
+        }
     }
 
     #[cfg(unix)]

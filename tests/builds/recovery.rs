@@ -115,3 +115,38 @@ async fn a_wish_to_cancel_outlives_the_service() {
     Farm::assert_failed(&farm.read(id), FailureCode::Cancelled, "");
     assert_eq!(all(&farm).len(), 1, "nobody wants a successor");
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_a_build_that_was_cut_off_compiled_is_compiled_anew() {
+    let farm = Farm::start().await;
+    farm.mischief("[Cook]\nTouch=Saved/cooking\nHang=silent\n");
+    let build = farm.trigger().await;
+    let project = farm.home.path().join("workspaces").join(farm.records.setting.id.as_str()).join("source/Game");
+    while !project.join("Saved/cooking").exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    // As a power cut leaves it: an object that is newer than its source, and torn, before anything was linked from it.
+    std::fs::remove_dir_all(project.join("Binaries")).expect("removed");
+    let objects = objects_below(&project.join("Intermediate"));
+    assert!(!objects.is_empty(), "nothing was compiled");
+    for object in objects {
+        std::fs::File::options().write(true).open(object).and_then(|file| file.set_len(7)).expect("torn");
+    }
+    farm.mischief("");
+    let farm = farm.restart().await;
+    let successor = all(&farm).into_iter().find(|other| other.retry_of == Some(build.id)).expect("a successor");
+    let ended = farm.finished(successor.id).await;
+    assert_eq!(ended.status, Status::Complete, "{}", farm.text(successor.id).await);
+    assert!(farm.text(successor.id).await.contains("The last build here was cut off"));
+    let next = farm.build().await;
+    assert!(!farm.text(next.id).await.contains("cut off"), "only once");
+}
+
+#[cfg(unix)]
+fn objects_below(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("there").map(|entry| entry.expect("an entry").path());
+    let (directories, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let objects = files.into_iter().filter(|path| path.extension().is_some_and(|end| end == "o"));
+    directories.iter().flat_map(|path| objects_below(path)).chain(objects).collect()
+}
