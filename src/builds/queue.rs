@@ -17,6 +17,7 @@ use super::lifecycle::{self, Claim, LifecycleError};
 use super::logs::LogWriter;
 use super::{Builds, Inner, Running, Stop, StopReason, run, turns};
 use crate::model::{Build, Id, Status, Timestamp};
+use crate::platform::process;
 use crate::store::key::Key;
 use crate::store::tables::{BUILDS_PENDING, BUILDS_PENDING_BY_PROJECT};
 use crate::store::{Change, Read, StoreError};
@@ -131,6 +132,7 @@ impl Builds {
 
     fn open_log(&self, id: Id<Build>, runtime: &Handle) -> JoinHandle<io::Result<LogWriter>> {
         let builds = self.clone();
+        runtime.spawn_blocking(process::expect_start);
         runtime.spawn(async move { builds.0.parts.logs.writer(id).await })
     }
 

@@ -22,6 +22,7 @@ use crate::model::artifact::Artifact;
 use crate::model::build::{Failure, FailureCode, StepName};
 use crate::model::{Build, Status, retention};
 use crate::platform::files;
+use crate::platform::process;
 use crate::platform::running::OutputLine;
 use crate::seams::{BuildCommand, CallContext, LogSink};
 use crate::store::{Change, StoreError};
@@ -30,6 +31,8 @@ use crate::store::{Change, StoreError};
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a step may take to notice that it has to end; after that it is dropped, which ends its processes.
 const PATIENCE: Duration = Duration::from_secs(45);
+/// A sync that took less lets what was prepared when the build was claimed be still good.
+const SOON: Duration = Duration::from_millis(10);
 /// Less than this on a disk is a full disk, where a tool failed for reasons that it did not say.
 const FULL: u64 = 1 << 20;
 
@@ -173,8 +176,12 @@ impl Job {
     }
 
     async fn steps(&self) -> Result<Staged, Failure> {
+        let began = Instant::now();
         self.bounded(StepName::Sync, self.sync()).await?;
         self.notes.begin(StepName::Prepare, self.builds.0.parts.clock.now());
+        if began.elapsed() > SOON {
+            tokio::task::spawn_blocking(process::expect_start);
+        }
         let prepared = self.bounded(StepName::Prepare, self.prepare()).await?;
         self.notes.begin(StepName::Build, self.builds.0.parts.clock.now());
         self.bounded(StepName::Build, self.build(prepared)).await?;

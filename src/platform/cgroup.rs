@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -82,6 +83,15 @@ fn remove_all(directory: &Path) -> bool {
 fn below(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+/// A process will be moved into a group in a moment. The kernel lets that wait, for some ten milliseconds, until every
+/// processor knows that groups are being changed, unless one was changed just before. Moving ourselves to where we are is
+/// such a change and alters nothing: the wait is over by the time that the build is prepared.
+pub(super) fn expect_move() {
+    let door = parent().and_then(|parent| OpenOptions::new().write(true).open(parent.join("cgroup.procs")).ok());
+    // Where it is refused, the move itself takes as long as it takes.
+    let _ = door.map(|mut door| door.write_all(b"0"));
 }
 
 /// Groups whose marker is wanted.

@@ -293,6 +293,12 @@ pub fn end_marked(prefix: &str) -> usize {
     system::end_marked(prefix)
 }
 
+/// A program will be started within some ten milliseconds: what takes the operating system long is done meanwhile.
+/// Blocks for about as long; a hint, nothing is lost without it.
+pub fn expect_start() {
+    system::expect_start();
+}
+
 /// Bytes of memory this service holds right now, where the operating system tells.
 pub fn resident_memory() -> Option<u64> {
     system::resident_memory()

@@ -150,6 +150,11 @@ pub(super) fn enter(directory: &Path, account: &Account) -> io::Result<()> {
     command.stdin(std::process::Stdio::null()).status().map(|_| ())
 }
 
+pub(super) fn expect_start() {
+    #[cfg(target_os = "linux")]
+    super::cgroup::expect_move();
+}
+
 /// Who is root elsewhere could not hand workspaces over.
 pub(super) fn may_act_as_others() -> bool {
     cfg!(target_os = "linux") && rustix::process::geteuid().is_root()
