@@ -12,9 +12,8 @@ use crate::model::build::{Failure, FailureCode, StepName};
 use crate::model::project::{SourceLink, is_repository_name};
 use crate::platform::accounts;
 use crate::seams::{Revision, SourceError, SourceProblem};
-use crate::store::key::Key;
-use crate::store::tables::BUILDS_BY_SETTING;
-use crate::store::{Order, Read, StoreError};
+use crate::store::StoreError;
+use crate::store::build_list::{self, BuildFilter};
 
 /// The longest that a build waits for a server's limits, in all: they are counted by the hour.
 const LONGEST_WAIT: Duration = Duration::from_secs(65 * 60);
@@ -127,13 +126,10 @@ impl Job {
     /// the machine. The store knows; a mark in the workspace might be lost with the power.
     fn last_was_cut_off(&self) -> bool {
         let build = &self.claimed.build;
-        let walk = (&BUILDS_BY_SETTING, Key::of_id(build.build_setting_id));
-        let before: Result<_, StoreError> = self
-            .builds
-            .0
-            .parts
-            .store
-            .read(|snapshot| snapshot.page(build.organization_id, Some(walk), Some(build.id), Order::NewestFirst, LOOKED_AT));
+        let filter = BuildFilter { build_setting_id: Some(build.build_setting_id), ..BuildFilter::default() };
+        let store = &self.builds.0.parts.store;
+        let before: Result<_, StoreError> =
+            store.read(|snapshot| build_list::page(snapshot, build.organization_id, &filter, Some(build.id), LOOKED_AT));
         let Ok(before) = before else { return true };
         let last = before.items.into_iter().find(|build: &Build| build.started_at.is_some());
         last.and_then(|build| build.failure).is_some_and(|failure| failure.code == FailureCode::Interrupted)
