@@ -1,5 +1,5 @@
 //! Builds the bundled plugins (`plugins/`) for WebAssembly, makes components of them and puts them where `include_bytes!` finds
-//! them: `$OUT_DIR/custom-deploy.wasm` and `$OUT_DIR/githost.wasm`, each with its manifest in the custom section
+//! them: `$OUT_DIR/custom-deploy.wasm`, `$OUT_DIR/githost.wasm` and `$OUT_DIR/streamvc.wasm`, each with its manifest in the custom section
 //! `cookhouse:manifest`. A plain `cargo build` is all it takes; what is missing is named in one sentence with the command that mends it.
 //!
 //! Also lists the fixtures that `cookhouse demo` unpacks, in `$OUT_DIR/demo_files.rs`: an installed binary has no source tree.
@@ -14,7 +14,7 @@ use wit_component::{ComponentEncoder, DecodedWasm};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 /// `abuse` is for the tests of the host; nothing of it gets into the binary.
-const GUESTS: [&str; 3] = ["custom-deploy", "githost", "abuse"];
+const GUESTS: [&str; 4] = ["custom-deploy", "githost", "streamvc", "abuse"];
 const MANIFEST_SECTION: &str = "cookhouse:manifest";
 const MANIFEST_LIMIT: usize = 256 * 1024;
 /// Directories below `fixtures/` that the demo needs.
@@ -29,6 +29,7 @@ fn main() {
         "plugins/support",
         "plugins/custom-deploy",
         "plugins/githost",
+        "plugins/streamvc",
         "plugins/abuse",
     ] {
         println!("cargo::rerun-if-changed={path}");

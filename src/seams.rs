@@ -150,6 +150,8 @@ pub struct ServerDescription {
     pub account: Option<String>,
     /// An app's: where it is installed.
     pub installations: Vec<Installation>,
+    /// Further facts by name, as the plugin calls them.
+    pub extra: BTreeMap<String, String>,
 }
 
 /// A repository or depot.

@@ -27,6 +27,7 @@ mod plugins;
 mod retention;
 mod schedules;
 mod store;
+mod streamvc;
 mod support;
 mod tidy;
 mod webhooks;

@@ -68,6 +68,7 @@ pub(super) fn plugins(config: &Config) -> plugins::Settings {
         directory: config.data_dir.join("plugins"),
         git: config.tools.git.clone().or_else(|| find_program("git")),
         git_lfs: config.tools.git_lfs.clone().or_else(|| find_program("git-lfs")),
+        p4: config.tools.p4.clone().or_else(|| find_program("p4")),
         askpass: std::env::current_exe().unwrap_or_default(),
         ca_certificates: config.outbound.ca_certificates.clone(),
         proxy: config.outbound.proxy.clone(),

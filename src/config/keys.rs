@@ -191,6 +191,13 @@ pub static KEYS: &[Key] = &[
         Rule::Path(|c, v| c.tools.git_lfs = Some(v)),
     ),
     key(
+        "tools.p4",
+        "",
+        "\"/usr/local/bin/p4\"",
+        "The p4 program, for projects on a Perforce server. Without it, the first `p4` in the PATH of the service.",
+        Rule::Path(|c, v| c.tools.p4 = Some(v)),
+    ),
+    key(
         "outbound.allow_loopback",
         "false",
         "",

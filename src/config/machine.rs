@@ -49,6 +49,10 @@ pub fn look(config: &Config) -> Vec<Finding> {
             _ => {}
         }
     }
+    // Most studios have one kind of server: that there is no p4 is worth no word unless somebody named one.
+    if let Some(path) = config.tools.p4.as_ref().filter(|path| !path.is_file()) {
+        say(Weight::Error, format!("tools.p4: there is no program {}", path.display()));
+    }
     if !config.address().ip().is_loopback() && config.tls_certificate.is_none() {
         say(
             Weight::Warning,

@@ -85,6 +85,7 @@ pub struct Engine {
 pub struct Tools {
     pub git: Option<PathBuf>,
     pub git_lfs: Option<PathBuf>,
+    pub p4: Option<PathBuf>,
 }
 
 /// `[outbound]`

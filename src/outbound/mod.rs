@@ -249,6 +249,18 @@ impl Outbound {
         tokio::time::timeout(CONNECT_TIMEOUT, find).await.unwrap_or_else(|_| Err(stalled(host)))
     }
 
+    /// The same for a protocol that no proxy of ours speaks: the addresses of the host, wherever it is.
+    ///
+    /// # Errors
+    /// As [`Outbound::route`].
+    pub async fn addresses(&self, url: &str) -> Result<Vec<std::net::IpAddr>, OutboundError> {
+        self.check_url(url)?;
+        let url = parse_url(url)?;
+        let host = url.host_str().unwrap_or_default();
+        let found = tokio::time::timeout(CONNECT_TIMEOUT, resolve::resolve(host, self.policy(&url), &self.inner.lookup)).await;
+        found.map_err(|_| stalled(host))?.map_err(|error| OutboundError::from(&error))
+    }
+
     async fn client_for(&self, url: &reqwest::Url, progress: &Progress) -> Result<&reqwest::Client, OutboundError> {
         let policy = self.policy(url);
         if let Some(proxy) = &self.inner.through_proxy {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::manifest::{HttpPermission, Manifest, Permissions, SecretUse};
+use super::manifest::{CommandPermission, HttpPermission, Manifest, Permissions, SecretUse};
 
 /// The server's own limits, whatever a manifest asks for and an administrator grants.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub(crate) struct Grants {
     origins: Vec<OriginPattern>,
     secrets: BTreeMap<String, BTreeSet<SecretUse>>,
     tools: BTreeSet<String>,
+    /// Tool to the one server that it may speak to.
+    servers: BTreeMap<String, String>,
     /// Sum of memories, bytes.
     pub(crate) memory: usize,
     /// Processor time.
@@ -44,13 +46,19 @@ impl Grants {
                 secrets.insert(secret.name.clone(), allowed);
             }
         }
-        let tools = asked.commands.iter().map(|command| &command.tool);
-        let tools = tools.filter(|tool| granted.commands.iter().any(|other| other.tool == **tool) && policy.tools.contains(*tool));
+        let is_granted = |one: &&CommandPermission| {
+            let same = |other: &CommandPermission| other.tool == one.tool && other.server_from == one.server_from;
+            granted.commands.iter().any(same) && policy.tools.contains(&one.tool)
+        };
+        let tools: Vec<&CommandPermission> = asked.commands.iter().filter(is_granted).collect();
+        let servers =
+            tools.iter().filter_map(|one| Some((one.tool.clone(), config.pointer(one.server_from.as_ref()?)?.as_str()?.to_owned())));
         let least = |own: u64, asked: Option<u64>, granted: Option<u64>| own.min(asked.unwrap_or(own)).min(granted.unwrap_or(own));
         Grants {
             origins: origins.filter_map(|one| OriginPattern::of(one, config)).collect(),
             secrets,
-            tools: tools.cloned().collect(),
+            servers: servers.collect(),
+            tools: tools.iter().map(|one| one.tool.clone()).collect(),
             memory: usize::try_from(
                 least(policy.memory as u64 >> 20, asked.limits.memory_mebibytes, granted.limits.memory_mebibytes) << 20,
             )
@@ -82,6 +90,11 @@ impl Grants {
     /// May the secret be used at all?
     pub(crate) fn knows_secret(&self, name: &str) -> bool {
         self.secrets.contains_key(name)
+    }
+
+    /// Where the one server is that a tool may speak to.
+    pub(crate) fn server_of(&self, tool: &str) -> Option<&str> {
+        self.servers.get(tool).map(String::as_str)
     }
 
     /// May the tool be started?

@@ -157,6 +157,9 @@ pub struct CommandPermission {
     /// Its name, never a path.
     #[serde(alias = "name")]
     pub tool: String,
+    /// For tools that speak to one server: JSON pointer to the setting that says where it is. The tool reaches no other.
+    #[serde(rename = "serverFrom", default, skip_serializing_if = "Option::is_none")]
+    pub server_from: Option<String>,
     /// The author's reason.
     #[serde(default)]
     pub why: String,

@@ -6,7 +6,7 @@
 //! | `registry.rs`, `cache.rs` | installed plugins, compiled in the background and kept compiled |
 //! | `runtime.rs` | the engine, its clock, the limits, one call |
 //! | `host/` | what guests can call: one file per interface of `wit/` |
-//! | `git/`, `askpass.rs` | the tool git, hardened |
+//! | `git/`, `askpass.rs`, `p4/` | the tools git and p4, hardened |
 //! | `deploy_target.rs`, `source_control.rs` | the seams, answered by guests |
 
 pub mod askpass;
@@ -18,6 +18,7 @@ mod error;
 mod git;
 mod host;
 pub mod manifest;
+mod p4;
 mod redaction;
 mod registry;
 mod runtime;
@@ -37,6 +38,7 @@ use wasmtime::component::ResourceTable;
 
 pub use error::PluginError;
 pub use host::digest::can_sign;
+pub use p4::server::Server as StreamServerAddress;
 pub use registry::{Component, PluginState, PluginSummary};
 
 use crate::outbound::Outbound;
@@ -50,12 +52,14 @@ use runtime::Runtime;
 /// How the host is set up.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Private directory for compiled plugins and for git's home; made if missing.
+    /// Private directory for compiled plugins and for the tools' homes; made if missing.
     pub directory: PathBuf,
     /// Absolute path of git; without it source-control plugins that need it are told so.
     pub git: Option<PathBuf>,
     /// Absolute path of git-lfs.
     pub git_lfs: Option<PathBuf>,
+    /// Absolute path of p4, for stream-based servers.
+    pub p4: Option<PathBuf>,
     /// This program, which git calls to ask for a password.
     pub askpass: PathBuf,
     /// Certificates (PEM) that tools trust besides the machine's own.
@@ -110,7 +114,8 @@ impl Plugins {
         let failed = |reason: String| PluginError::Unusable { plugin: "*".to_owned(), reason };
         let io = |error: std::io::Error| failed(format!("the directory {} cannot be used: {error}", settings.directory.display()));
         let cache = cache::CompileCache::open(&settings.directory, mac_key).map_err(io)?;
-        let tools = Arc::new(host::command::Tools { git: git_profile(&settings).map_err(io)?, ..Default::default() });
+        let p4 = p4_profile(&settings, &mac_key).map_err(io)?;
+        let tools = Arc::new(host::command::Tools { git: git_profile(&settings).map_err(io)?, p4, ..Default::default() });
         let runtime = Arc::new(Runtime::start().map_err(|error| failed(error.to_string()))?);
         let plugins = registry::load(&runtime, cache, components)?;
         let policy = Policy { tools: tools.names().collect(), memory: settings.memory, cpu: settings.cpu };
@@ -168,6 +173,7 @@ impl Plugins {
             live_processes: host::Slots::new(host::command::LIVE_PROCESSES, "processes"),
             has_run_git: false,
             renewal: None,
+            has_run_p4: false,
             call,
         })
     }
@@ -182,6 +188,7 @@ fn bundled() -> Vec<Component> {
     vec![
         include_bytes!(concat!(env!("OUT_DIR"), "/custom-deploy.wasm")).as_slice().into(),
         include_bytes!(concat!(env!("OUT_DIR"), "/githost.wasm")).as_slice().into(),
+        include_bytes!(concat!(env!("OUT_DIR"), "/streamvc.wasm")).as_slice().into(),
     ]
 }
 
@@ -200,6 +207,17 @@ fn identity(binding: &PluginBinding) -> [u8; 32] {
         add(secret.reveal().as_bytes());
     }
     digest.finalize().into()
+}
+
+fn p4_profile(settings: &Settings, key: &[u8; 32]) -> std::io::Result<Option<p4::profile::Profile>> {
+    let Some(program) = settings.p4.clone() else { return Ok(None) };
+    // p4 works in other directories than this process.
+    let home = std::path::absolute(settings.directory.join("p4"))?;
+    let installation = Sha256::new().chain_update(b"p4 installation").chain_update(key).finalize();
+    let installation = installation.iter().map(|byte| format!("{byte:02x}")).collect();
+    let profile = p4::profile::Profile { p4: program, home, installation };
+    profile.prepare()?;
+    Ok(Some(profile))
 }
 
 fn git_profile(settings: &Settings) -> std::io::Result<Option<Profile>> {

@@ -28,6 +28,8 @@ use crate::seams::{
 
 /// Longest text of a message or a name that is kept of an answer.
 const LONGEST: usize = 4096;
+/// Most further facts about a server.
+const MOST_FACTS: usize = 100;
 /// Longest answer list, whatever the guest says.
 const MOST_ITEMS: usize = 10_000;
 
@@ -212,6 +214,7 @@ impl SourceControl for Plugins {
                 version: name(&server.version),
                 account: server.account.as_deref().map(name),
                 installations: installations(&server.extra),
+                extra: server.extra.iter().take(MOST_FACTS).map(|(key, value)| (name(key), name(value))).collect(),
             })
         }
         .boxed()

@@ -78,6 +78,7 @@ pub fn settings(directory: &Path) -> Settings {
         directory: directory.join("plugins"),
         git: which("git"),
         git_lfs: which("git-lfs"),
+        p4: None,
         askpass: env!("CARGO_BIN_EXE_cookhouse").into(),
         ca_certificates: Vec::new(),
         proxy: None,

@@ -68,7 +68,8 @@ fn revision(id: &str) -> Revision {
 impl SourceControl for DirectorySource {
     fn check<'a>(&'a self, _: &'a PluginBinding, _: CallContext) -> BoxFuture<'a, Result<ServerDescription, SourceError>> {
         async move {
-            self.answer(ServerDescription { product: "directory".into(), version: "1".into(), account: None, installations: Vec::new() })
+            let (product, version) = ("directory".into(), "1".into());
+            self.answer(ServerDescription { product, version, account: None, installations: Vec::new(), extra: Default::default() })
         }
         .boxed()
     }

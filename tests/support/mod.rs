@@ -1,6 +1,7 @@
 //! What tests of the whole system share.
 
 pub(crate) mod client;
+pub(crate) mod depot;
 #[cfg(unix)]
 pub(crate) mod farm;
 pub(crate) mod front;

@@ -27,7 +27,6 @@ pub mod git_output;
 pub mod graphql;
 pub mod names;
 pub mod paging;
-pub mod pattern;
 pub mod settings;
 pub mod status;
 pub mod submodules;

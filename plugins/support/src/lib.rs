@@ -3,6 +3,7 @@
 #![deny(unsafe_code, missing_docs, unreachable_pub)]
 
 pub mod address;
+pub mod pattern;
 pub mod problem;
 pub mod text;
 

@@ -67,6 +67,8 @@ pub struct CallState {
     pub(crate) has_run_git: bool,
     /// Asks the plugin for what signs in at a remote now, for tools that ask again.
     pub(crate) renewal: Option<RemoteRenewal>,
+    /// The first p4 of a call in a workspace also removes links that lead out of it.
+    pub(crate) has_run_p4: bool,
 }
 
 /// See [`CallState::renewal`].

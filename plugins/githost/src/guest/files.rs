@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use guest_support::{Code, Problem};
+use guest_support::{Code, Problem, pattern};
 
 use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
 use super::bindings::exports::cookhouse::plugin::source_control::Found;
@@ -11,7 +11,7 @@ use super::web::{Download, JSON, RAW, Web, is_status};
 use crate::answers::Contents;
 use crate::names::{CommitName, FilePath, RepositoryName};
 use crate::tree::{self, Entry, Kind, Summary};
-use crate::{base64, endpoints, pattern};
+use crate::{base64, endpoints};
 
 /// GitHub cuts trees at 7 MB of git data; as JSON with addresses that is some tens of megabytes.
 const TREE_LIMIT: u64 = 96 << 20;

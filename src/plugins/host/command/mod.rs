@@ -2,7 +2,9 @@
 //! and environment; no shell, nothing inherited, ended with everything it started.
 
 mod capture;
+mod git;
 mod invocation;
+mod p4;
 mod process;
 
 pub use invocation::Invocation;
@@ -13,7 +15,8 @@ use wasmtime::component::Resource;
 
 use super::super::bindings::command::{self as contract, Captured};
 use super::super::git::desk::Desk;
-use super::super::git::profile::Profile;
+use super::super::git::profile::Profile as GitProfile;
+use super::super::p4::profile::Profile as P4Profile;
 use super::{CallState, Failure};
 
 /// Processes of one call that may run at one time.
@@ -23,15 +26,18 @@ pub(crate) const LIVE_PROCESSES: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Tools {
     /// `git`, where it is.
-    pub(crate) git: Option<Profile>,
+    pub(crate) git: Option<GitProfile>,
     /// Answers their askpass; opened for the first that has a password.
     pub(crate) desk: OnceCell<Desk>,
+    /// `p4`, where it is.
+    pub(crate) p4: Option<P4Profile>,
 }
 
 impl Tools {
     /// Their names.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
-        self.git.iter().map(|_| "git".to_owned())
+        let git = self.git.as_ref().map(|_| "git".to_owned());
+        git.into_iter().chain(self.p4.as_ref().map(|_| "p4".to_owned()))
     }
 }
 

@@ -25,6 +25,8 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 const WAITING_LINES: usize = 256;
 /// Most that `run` keeps of each stream.
 const LARGEST_OUTPUT: u32 = 4 << 20;
+/// A tool that prints this much more than anybody wants is ended.
+const ENDLESS: u64 = 16 << 20;
 
 /// A tool under way. Dropping it ends the tool and everything it started.
 pub struct Process {
@@ -85,15 +87,15 @@ impl CallState {
     /// Runs to the end and keeps the beginning of both streams.
     pub(super) async fn run_to_end(&mut self, mut started: Started, limit: u32) -> Result<Captured, Failure> {
         let limit = limit.min(LARGEST_OUTPUT) as usize;
-        let streams = [
-            started.child.take_stdout().map(|source| self.keep(source, limit, self.pump(started.logs, LogStream::Stdout))),
-            started.child.take_stderr().map(|source| self.keep(source, limit, self.pump(started.logs, LogStream::Stderr))),
-        ];
         let stop = self.call.cancel.child_token();
+        let streams = [
+            started.child.take_stdout().map(|source| self.keep(source, limit, self.pump(started.logs, LogStream::Stdout), stop.clone())),
+            started.child.take_stderr().map(|source| self.keep(source, limit, self.pump(started.logs, LogStream::Stderr), stop.clone())),
+        ];
         let ended = until_end(started.child, started.deadline, stop.clone()).await;
         drop((started.permit, started.ticket));
         let exit = ended.map_err(|error| Failure::io(&error, "the tool"))?;
-        if stop.is_cancelled() {
+        if self.call.cancel.is_cancelled() {
             return Err(Failure::said(ErrorCode::Cancelled, "the call was asked to stop").reason("cancelled"));
         }
         let mut kept = Vec::new();
@@ -112,14 +114,19 @@ impl CallState {
         })
     }
 
-    fn keep<R>(&self, source: R, limit: usize, pump: Arc<Pump>) -> (Arc<Mutex<Kept>>, Owned<()>)
+    fn keep<R>(&self, source: R, limit: usize, pump: Arc<Pump>, stop: CancellationToken) -> (Arc<Mutex<Kept>>, Owned<()>)
     where
         R: tokio::io::AsyncRead + Unpin + Send + 'static,
     {
         let kept = Arc::new(Mutex::new(Kept::default()));
         let shared = kept.clone();
         let task = tokio::spawn(async move {
+            let mut all = 0u64;
             let raw = |bytes: &[u8]| {
+                all += bytes.len() as u64;
+                if all > limit as u64 + ENDLESS {
+                    stop.cancel();
+                }
                 let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 let room = limit - kept.bytes.len();
                 kept.is_cut |= bytes.len() > room;
