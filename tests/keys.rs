@@ -91,6 +91,8 @@ impl Host {
                 ticket: seal(places::streamvc_ticket(id)),
                 checked_at: Timestamp(0),
                 server_version: String::new(),
+                fingerprint: None,
+                ticket_expires_at: None,
             }),
             created_at: Timestamp(0),
             updated_at: Timestamp(0),

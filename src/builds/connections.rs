@@ -8,10 +8,10 @@ use serde_json::json;
 use crate::model::log::LogStream;
 pub use crate::model::places::{
     deploy_secret as deploy_secret_place, githost_key as githost_key_place, githost_token as githost_token_place,
-    githost_webhook as githost_webhook_place, upload_header as upload_header_place,
+    githost_webhook as githost_webhook_place, streamvc_ticket as streamvc_ticket_place, upload_header as upload_header_place,
 };
 use crate::model::project::SourceLink;
-use crate::model::{BuildSetting, Organization, Secret};
+use crate::model::{BuildSetting, Id, Organization, Secret};
 use crate::seams::{LogSink, PluginBinding};
 use crate::vault::{Vault, VaultError};
 
@@ -66,11 +66,40 @@ pub fn githost(vault: &Vault, organization: &Organization, installation: &str) -
     })
 }
 
-/// How to call the server that holds a project's code, and what the plugin knows the codebase by.
-pub fn source<'a>(vault: &Vault, organization: &Organization, link: &'a SourceLink) -> Result<(PluginBinding, &'a str), ConnectionError> {
+/// How to call the version-control server of an organization.
+pub fn streamvc(vault: &Vault, organization: &Organization) -> Result<PluginBinding, ConnectionError> {
+    let connection = organization.streamvc.as_ref().ok_or(ConnectionError::NotConnected)?;
+    let ticket = connection.ticket.as_ref().map(|ticket| vault.open_sealed(&streamvc_ticket_place(organization.id), ticket)).transpose()?;
+    Ok(streamvc_binding(organization.id, &connection.server_url, &connection.user_name, connection.fingerprint.as_deref(), ticket))
+}
+
+/// The same for a connection that is about to be made.
+pub fn streamvc_binding(
+    organization: Id<Organization>,
+    server_url: &str,
+    user_name: &str,
+    fingerprint: Option<&str>,
+    ticket: Option<Secret>,
+) -> PluginBinding {
+    PluginBinding {
+        plugin: STREAMVC_PLUGIN.into(),
+        organization,
+        config: json!({"serverUrl": server_url, "userName": user_name, "fingerprint": fingerprint.unwrap_or_default()}),
+        secrets: ticket.map(|ticket| ("ticket".to_owned(), ticket)).into_iter().collect(),
+    }
+}
+
+/// How to call the server that holds a project's code, and what the plugin knows the codebase by: the repository, or the
+/// stream that is built (`tracked`).
+pub fn source<'a>(
+    vault: &Vault,
+    organization: &Organization,
+    link: &'a SourceLink,
+    tracked: &'a str,
+) -> Result<(PluginBinding, &'a str), ConnectionError> {
     match link {
         SourceLink::Githost { installation_id, repo_full_name, .. } => Ok((githost(vault, organization, installation_id)?, repo_full_name)),
-        SourceLink::Streamvc { .. } => Err(ConnectionError::NotConnected),
+        SourceLink::Streamvc { .. } => Ok((streamvc(vault, organization)?, tracked)),
     }
 }
 

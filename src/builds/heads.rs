@@ -37,7 +37,8 @@ impl Builds {
             Ok((snapshot.get(organization, setting.project_id)?, snapshot.get(organization, organization)?))
         })?;
         let (Some(project), Some(owner)) = (project, owner) else { return Err(HeadError::NoSuchProject) };
-        let (binding, repository) = connections::source(&self.0.parts.vault, &owner, &project.source)?;
+        let tracked = setting.stream_path.as_deref().unwrap_or(&setting.branch);
+        let (binding, repository) = connections::source(&self.0.parts.vault, &owner, &project.source, tracked)?;
         let cancel = CancellationToken::new();
         // Whoever stops waiting stops the call.
         let _stop = cancel.clone().drop_guard();
@@ -47,7 +48,6 @@ impl Builds {
             wall: patience,
             process_marker: self.process_marker(&format!("head/{}", setting.id)),
         };
-        let tracked = setting.stream_path.as_deref().unwrap_or(&setting.branch);
         self.0.parts.source_control.resolve_head(&binding, repository, tracked, call).await.map_err(HeadError::Source)
     }
 }

@@ -66,17 +66,21 @@ pub fn create(tx: &Change, build: Build, setting: &BuildSetting, now: Timestamp)
     Ok(Created { build, to_end })
 }
 
-/// Whether a build is automatic, and of the newest revision rather than of a named one.
-fn takes_part(build: &Build, setting: &BuildSetting) -> bool {
-    let is_automatic = match build.triggered_by {
+/// Whether nobody in particular wanted this very build: a push, a schedule, or a server's script did.
+pub(super) fn is_automatic(build: &Build, setting: &BuildSetting) -> bool {
+    match build.triggered_by {
         TriggeredBy::Push(_) | TriggeredBy::Cron => true,
         TriggeredBy::ApiToken(_) => setting.trigger == Trigger::Push,
         TriggeredBy::User(_) => false,
-    };
+    }
+}
+
+/// Whether a build is automatic, and of the newest revision rather than of a named one.
+fn takes_part(build: &Build, setting: &BuildSetting) -> bool {
     // A push and a schedule name the commit that was the newest; nobody chose it.
     let is_newest = matches!(build.triggered_by, TriggeredBy::Push(_) | TriggeredBy::Cron);
     let names_a_commit = setting.stream_path.is_none() && build.requested_revision.is_some() && !is_newest;
-    is_automatic && !names_a_commit
+    is_automatic(build, setting) && !names_a_commit
 }
 
 /// A stream build's number as far as it is known; where it is not, the newer build wins.

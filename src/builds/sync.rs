@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::connections::{self, ConnectionError};
+use super::lifecycle;
 use super::run::{Job, failure};
 use crate::model::Build;
 use crate::model::build::{Failure, FailureCode, StepName};
@@ -26,7 +27,8 @@ impl Job {
     /// Resolves the revision, notes it on the build, and brings the workspace to it.
     pub(super) async fn sync(&self) -> Result<(), Failure> {
         let build = &self.claimed.build;
-        let connection = connections::source(&self.builds.0.parts.vault, &self.claimed.organization, &self.claimed.project.source);
+        let (organization, link) = (&self.claimed.organization, &self.claimed.project.source);
+        let connection = connections::source(&self.builds.0.parts.vault, organization, link, &build.branch);
         let (binding, repository) = connection.map_err(|error| match error {
             ConnectionError::NotConnected => failure(
                 FailureCode::IntegrationDisconnected,
@@ -37,11 +39,22 @@ impl Job {
         })?;
         let source = &self.builds.0.parts.source_control;
         let call = || self.call("sync");
-        let resolved = self.patiently(|| match &build.requested_revision {
-            Some(revision) => source.describe_revision(&binding, repository, revision, call()),
-            None => source.resolve_head(&binding, repository, &build.branch, call()),
-        });
-        let revision = resolved.await.map_err(|error| self.source_failure(&error))?;
+        let mut resolved = self
+            .patiently(|| match &build.requested_revision {
+                Some(revision) => source.describe_revision(&binding, repository, revision, call()),
+                None => source.resolve_head(&binding, repository, &build.branch, call()),
+            })
+            .await;
+        if let (Err(error), Some(changelist)) = (&resolved, &build.changelist)
+            && error.reason.as_deref() == Some("elsewhere")
+            && lifecycle::is_automatic(build, &self.claimed.setting)
+        {
+            // A server's trigger tells of every changelist there is, and the build of this one may have superseded the build
+            // of the last one that the stream has.
+            self.say(&format!("Changelist {changelist} changes nothing in {}; building the one before it", build.branch));
+            resolved = source.resolve_head(&binding, repository, &format!("{}@{changelist}", build.branch), call()).await;
+        }
+        let revision = resolved.map_err(|error| self.source_failure(&error))?;
         let first_line: String = revision.message.lines().next().unwrap_or_default().chars().take(LONGEST_MESSAGE).collect();
         let is_stream = matches!(self.claimed.project.source, SourceLink::Streamvc { .. });
         self.notes.revision(revision.id.clone(), first_line.clone(), is_stream);
@@ -159,7 +172,10 @@ impl Job {
                  or resume it there."
                     .to_owned()
             }
-            (SourceProblem::NotFound, Some("branch")) => format!("The branch {} does not exist.", build.branch),
+            (SourceProblem::NotFound, Some("branch")) => {
+                let kind = if matches!(self.claimed.project.source, SourceLink::Streamvc { .. }) { "stream" } else { "branch" };
+                format!("The {kind} {} does not exist.", build.branch)
+            }
             (SourceProblem::NotFound, Some("revision")) => {
                 format!("The revision {} does not exist.", build.requested_revision.as_deref().unwrap_or(&build.branch))
             }

@@ -144,6 +144,13 @@ pub struct StreamvcConnection {
     pub checked_at: Timestamp,
     /// What the server said that it is.
     pub server_version: String,
+    /// Of the server's key, where the connection is encrypted: seen first, or confirmed, by whoever stored the
+    /// credentials. A server with another one is not spoken to.
+    #[serde(default)]
+    pub fingerprint: Option<String>,
+    /// When the ticket ends, as the server said.
+    #[serde(default)]
+    pub ticket_expires_at: Option<Timestamp>,
 }
 
 /// How the organization reaches its git host.

@@ -10,6 +10,7 @@
 //!
 //! Bytes are read as JSON only after their signature was found good.
 
+mod changelists;
 mod installation;
 mod payload;
 mod push;

@@ -62,6 +62,9 @@ impl Builds {
             if is_connected {
                 self.reconcile_organization(&organization, stop, &mut started).await?;
             }
+            if organization.streamvc.is_some() {
+                started.extend(self.reconcile_streams(&organization, stop).await?);
+            }
         }
         Ok(started)
     }
@@ -138,7 +141,7 @@ impl Builds {
     }
 
     async fn head_of(&self, organization: &Organization, tracked: &Tracked, stop: &CancellationToken) -> Result<Revision, SourceError> {
-        let connection = connections::source(&self.0.parts.vault, organization, &tracked.link);
+        let connection = connections::source(&self.0.parts.vault, organization, &tracked.link, &tracked.branch);
         let (binding, repository) = connection.map_err(|error| SourceError {
             problem: SourceProblem::Unauthenticated,
             message: error.to_string(),
@@ -201,7 +204,9 @@ impl Builds {
             }
             snapshot.for_each(organization, None, |head: TrackedHead| {
                 let setting = snapshot.get::<BuildSetting>(organization, head.setting())?;
-                if !setting.is_some_and(|setting| setting.trigger == Trigger::Push && setting.branch == head.branch) {
+                if !setting.is_some_and(|setting| {
+                    setting.trigger == Trigger::Push && setting.stream_path.as_ref().unwrap_or(&setting.branch) == &head.branch
+                }) {
                     stale.push(head.id);
                 }
                 Ok(true)
