@@ -55,6 +55,7 @@ mod table {
         ValidationFailed        BAD_REQUEST                     "validation_failed"         "The request has fields that cannot be accepted; `details` names each of them.",
         InvalidCursor           BAD_REQUEST                     "invalid_cursor"            "This cursor does not belong to this list; begin again without one.",
         InvalidLimit            BAD_REQUEST                     "invalid_limit"             "`limit` must be a whole number from 1 to 100.",
+        StreamvcCheckFailed     BAD_REQUEST                     "streamvc_check_failed"     "The version-control server did not take these credentials; nothing was stored.",
         Unauthenticated         UNAUTHORIZED                    "unauthenticated"           "Send a valid token as `Authorization: Bearer <token>`.",
         TokenExpired            UNAUTHORIZED                    "token_expired"             "This token or session has expired; get a new one.",
         TokenRevoked            UNAUTHORIZED                    "token_revoked"             "This token was revoked; get a new one.",

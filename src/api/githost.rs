@@ -116,7 +116,7 @@ impl Githost {
     }
 }
 
-fn unreadable(path: &str, reason: &str) -> ApiError {
+pub(super) fn unreadable(path: &str, reason: &str) -> ApiError {
     ApiError::field("uprojectPath", InvalidCode::InvalidValue, format!("{path} is no project file that can be built: {reason}"))
 }
 

@@ -58,6 +58,7 @@ mod schedule_slots;
 pub mod server;
 mod sessions;
 mod storage;
+mod streamvc;
 mod streamvc_projects;
 mod strict_json;
 pub mod tls;

@@ -14,12 +14,13 @@ use super::endpoint::{Call, NoContent, Ok200, Resource};
 use super::error::{ApiError, Problem, Result};
 use super::githost::{self, Githost};
 use super::integration_settings::{IntegrationSettingsView, SettingsChange};
+use super::streamvc::StreamvcView;
 use super::urls;
 use crate::app;
 use crate::builds::connections::{GITHOST_PLUGIN, githost_key_place, githost_token_place, githost_webhook_place};
 use crate::model::build_setting::{BUILD_TYPES, PLATFORMS, Supersede};
 use crate::model::organization::{
-    DefaultProjectSettings, GithostApp, GithostConnection, GithostStatus, Installation, PLAN, StreamvcConnection, WebhookSecrets,
+    DefaultProjectSettings, GithostApp, GithostConnection, GithostStatus, Installation, PLAN, WebhookSecrets,
 };
 use crate::model::retention::Keep;
 use crate::model::secret::Sealed;
@@ -73,35 +74,6 @@ struct Integrations {
     githost: GithostView,
     /// The version-control server; null without one.
     streamvc: Option<StreamvcView>,
-}
-
-/// The version-control server's connection, without its secret.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "StreamvcConnection")]
-struct StreamvcView {
-    /// Where the server is.
-    server_url: String,
-    /// Who the service is to it.
-    user_name: String,
-    /// Whether a ticket is stored; it is never shown.
-    ticket_set: bool,
-    /// When the credentials were last seen to work.
-    checked_at: Timestamp,
-    /// What the server says of itself.
-    server_version: String,
-}
-
-impl StreamvcView {
-    fn new(connection: &StreamvcConnection) -> Self {
-        StreamvcView {
-            server_url: connection.server_url.clone(),
-            user_name: connection.user_name.clone(),
-            ticket_set: connection.ticket.is_some(),
-            checked_at: connection.checked_at,
-            server_version: connection.server_version.clone(),
-        }
-    }
 }
 
 /// The git host's connection, without its secret.
@@ -168,7 +140,7 @@ fn resource(organization: &Organization, host: Keep) -> Resource<OrganizationVie
 }
 
 /// The caller's own organization; any other is not found.
-fn find(rows: &impl Read, caller: &Caller, id: Id<Organization>) -> Result<Organization> {
+pub(super) fn find(rows: &impl Read, caller: &Caller, id: Id<Organization>) -> Result<Organization> {
     if id != caller.organization() {
         return Err(Problem::NotFound.into());
     }

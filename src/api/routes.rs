@@ -11,13 +11,30 @@ use super::error::{Problem, Result};
 use super::query::FromQuery;
 use super::{
     audit, build_logs, build_settings, builds, deploys, docs, downloads, hooks, live, members, meta, metrics, notifications, organizations,
-    platforms, projects, queue, repositories, schedule_slots, sessions, storage, streamvc_projects, tokens, webhook_deliveries, webhooks,
+    platforms, projects, queue, repositories, schedule_slots, sessions, storage, streamvc, streamvc_projects, tokens, webhook_deliveries,
+    webhooks,
 };
 use crate::model::permission::Permission::{Administer, Own, Read, ReadBuild, ReadIntegrations, Trigger, Write};
 use Access::{Needs, Public};
 
 /// What stands between us and a server that is not ours.
 const UPSTREAM: &[Problem] = &[Problem::UpstreamError, Problem::UpstreamRateLimited, Problem::StorageFull, Problem::RepositoryNotFound];
+
+/// What linking a stream can come to.
+const STREAMVC: &[Problem] = &[
+    Problem::StreamvcNotConfigured,
+    Problem::ProjectExists,
+    Problem::RepositoryNotFound,
+    Problem::BranchNotFound,
+    Problem::UprojectNotFound,
+    Problem::UpstreamError,
+    Problem::UpstreamRateLimited,
+    Problem::StorageFull,
+];
+
+/// What trying credentials of a version-control server can come to.
+const STREAMVC_CHECK: &[Problem] =
+    &[Problem::StreamvcCheckFailed, Problem::UpstreamError, Problem::UpstreamRateLimited, Problem::StorageFull];
 
 /// What asking the git host can come to.
 const GITHOST: &[Problem] = &[
@@ -77,7 +94,7 @@ pub fn routes() -> Vec<Route> {
 
         get   ("/projects",             "listProjects",     Needs(Read),            "List projects",                                        projects::list),
         post  ("/projects/add-repo",    "addRepo",          Needs(Write),           "Link a git-hosted repository",                         projects::add_repo).creates().refuses(ADDING),
-        post  ("/projects/add-streamvc", "addStreamvc",     Needs(Write),           "Link a stream of the version-control server",          streamvc_projects::add).creates().refuses(&[Problem::StreamvcNotConfigured, Problem::ProjectExists]),
+        post  ("/projects/add-streamvc", "addStreamvc",     Needs(Write),           "Link a stream of the version-control server",          streamvc_projects::add).creates().refuses(STREAMVC),
         get   ("/projects/{id}",        "getProject",       Needs(Read),            "Show one project",                                     projects::show),
         patch ("/projects/{id}",        "changeProject",    Needs(Write),           "Change a project's name and description",              projects::change).conditional(),
         delete("/projects/{id}",        "deleteProject",    Needs(Administer),      "Remove a project and its build settings",              projects::remove).conditional(),
@@ -126,6 +143,7 @@ pub fn routes() -> Vec<Route> {
         delete("/organizations/{id}/integrations/gitghost", "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost).conditional(),
         delete("/organizations/{id}/integrations/githost",  "disconnectGithost",    Needs(Administer),  "Disconnect the git host",                  organizations::disconnect_githost).conditional(),
         post  ("/organizations/{id}/notifications/test",    "testNotifications",    Needs(Administer),  "Send a message to every configured chat, and a mail to oneself", notifications::test),
+        patch ("/organizations/{id}/streamvc",              "connectStreamvc",      Needs(Administer),  "Store the version-control server's credentials", streamvc::connect).conditional().refuses(STREAMVC_CHECK),
         get   ("/storage",              "getStorage",       Needs(Read),            "How full the disk is, and what takes how much",        storage::show),
 
         post  ("/hooks/githost",                "receiveDelivery",  Public,             "Take a signed delivery of the git host",               hooks::receive).unrecorded().refuses(&[Problem::SignatureInvalid]),

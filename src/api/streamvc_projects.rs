@@ -5,6 +5,7 @@ use super::build_setting_fields::stream_path;
 use super::endpoint::{Call, Created};
 use super::error::{ApiError, Problem, Result};
 use super::projects::{Detail, project_name, uproject_path};
+use super::streamvc::Streamvc;
 use crate::model::organization::StreamvcConnection;
 use crate::model::project::SourceLink;
 use crate::model::validation::InvalidCode;
@@ -63,14 +64,18 @@ fn connection(rows: &impl Read, id: Id<Organization>) -> Result<StreamvcConnecti
     organization.ok_or(Problem::NotFound)?.streamvc.ok_or_else(|| Problem::StreamvcNotConfigured.into())
 }
 
-/// Links a stream.
+/// Links a stream. Everything is verified at the server before anything is stored.
 pub(super) async fn add(call: Call<(), (), AddStreamvc>) -> Result<Created<Detail>> {
     if call.caller.is_limited() {
         return Err(ApiError::new(Problem::InsufficientScope, "A token that is limited to projects or settings adds none."));
     }
     let AddStreamvc { name, depot, stream_path, uproject_path } = call.body;
     let organization_id = call.caller.organization();
-    call.app.store.read(|snapshot| connection(snapshot, organization_id))?;
+    let server = Streamvc::of(&call.app, &call.caller)?;
+    let (stream_path, changelist) = server.stream(&depot, &stream_path).await?;
+    let uproject = server.uproject(&stream_path, &changelist, &uproject_path).await?;
+    // As the server writes it.
+    let depot = stream_path.get(..depot.len()).filter(|head| head.eq_ignore_ascii_case(&depot)).unwrap_or(&depot).to_owned();
     let now = call.app.clock.now();
     let project = Project {
         id: call.app.clock.new_id(),
@@ -78,8 +83,8 @@ pub(super) async fn add(call: Call<(), (), AddStreamvc>) -> Result<Created<Detai
         name,
         description: String::new(),
         source: SourceLink::Streamvc { depot, stream_path },
-        uproject_path,
-        uproject: None,
+        uproject_path: uproject.path.clone(),
+        uproject: Some(uproject),
         last_build: None,
         created_at: now,
         updated_at: now,

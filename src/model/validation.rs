@@ -31,6 +31,9 @@ pub enum InvalidCode {
     TooLong,
     UnknownField,
     NotAllowed,
+    AuthFailed,
+    Unreachable,
+    UntrustedCertificate,
 }
 
 impl Invalid {

@@ -415,6 +415,8 @@ async fn real_answers_are_as_documented() {
     deliveries_are_as_documented(&mut witness, &admin).await;
     streams_are_as_documented(&mut witness, &admin, &path).await;
     streamvc_projects::connect(&server, &admin).await;
+    let path = streamvc_projects::path(&admin);
+    witness.ask(some, "PATCH /organizations/{id}/streamvc", &path, Some(streamvc_projects::credentials()), &[]).await.expect(200);
     let stream = streamvc_projects::stream();
     witness.ask(some, "POST /projects/add-streamvc", "/projects/add-streamvc", Some(stream), &[]).await.expect(201);
     witness.ask(some, "GET /storage", "/storage", None, &[]).await.expect(200);

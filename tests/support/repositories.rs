@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
+use cookhouse::builds::connections::STREAMVC_PLUGIN;
 use cookhouse::seams::{
     Branch, BranchPage, CallContext, Materialised, PluginBinding, Repository, RepositoryPage, Revision, ServerDescription, SourceControl,
     SourceError, SourceProblem,
@@ -12,6 +13,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 /// The only token that the host takes.
+/// The newest changelist of every stream.
+pub const STREAM_HEAD: &str = "120";
+
 pub const GOOD_TOKEN: &str = "token-of-the-git-host";
 
 /// One repository.
@@ -70,7 +74,8 @@ impl FakeHost {
         if let Some(problem) = *lock(&self.outage) {
             return Err(error(problem, "outage"));
         }
-        match binding.secrets.get("token").map(|token| token.reveal().as_str()) {
+        let secret = if binding.plugin == STREAMVC_PLUGIN { "ticket" } else { "token" };
+        match binding.secrets.get(secret).map(|secret| secret.reveal().as_str()) {
             Some(GOOD_TOKEN) => Ok(()),
             _ => Err(error(SourceProblem::Unauthenticated, "http-status-401")),
         }
@@ -93,7 +98,8 @@ impl SourceControl for FakeHost {
     fn check<'a>(&'a self, binding: &'a PluginBinding, _: CallContext) -> BoxFuture<'a, Result<ServerDescription, SourceError>> {
         async move {
             self.enter(binding, "check".into())?;
-            Ok(ServerDescription { product: "fake".into(), version: "1".into(), account: Some("studio".into()), installations: Vec::new() })
+            let (product, version, account) = ("fake".into(), "1".into(), Some("studio".into()));
+            Ok(ServerDescription { product, version, account, installations: Vec::new(), extra: Default::default() })
         }
         .boxed()
     }
@@ -138,6 +144,13 @@ impl SourceControl for FakeHost {
     ) -> BoxFuture<'a, Result<BranchPage, SourceError>> {
         async move {
             self.enter(binding, format!("branches {repository} {query:?}"))?;
+            if binding.plugin == STREAMVC_PLUGIN {
+                let name = query.unwrap_or_default();
+                let head = revision(STREAM_HEAD);
+                return self
+                    .repository(&name)
+                    .map(|_| BranchPage { items: vec![Branch { name, head, is_default: false }], next_cursor: None });
+            }
             let found = self.repository(repository)?;
             let query = query.unwrap_or_default().to_lowercase();
             let branches = found.branches.iter().filter(|(name, _)| name.to_lowercase().contains(&query));
@@ -214,7 +227,9 @@ impl SourceControl for FakeHost {
         async move {
             self.enter(binding, format!("find {repository} {revision} {pattern}"))?;
             let found = self.repository(repository)?;
-            let is_match = |path: &String| path.to_lowercase().ends_with(".uproject") && depth(path) <= max_depth;
+            let is_match = |path: &String| {
+                path.to_lowercase().ends_with(".uproject") && depth(path) <= max_depth && (pattern.starts_with("**") || path == pattern)
+            };
             let mut paths: Vec<String> = found.files.into_keys().filter(is_match).collect();
             let more = paths.len() > limit as usize;
             paths.truncate(limit as usize);

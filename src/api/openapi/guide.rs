@@ -109,7 +109,8 @@ const TEXTS: &[(&str, &str)] = &[
     ),
     (
         "addStreamvc",
-        "Links a stream of the version-control server whose credentials the organization has stored; without them: 409 `streamvc_not_configured`.",
+        "Links a stream of the version-control server whose credentials the organization has stored; without them: 409 `streamvc_not_configured`. \
+         Depot, stream and project file are looked up there first.",
     ),
     ("getProject", "With its build settings and what its project file said when it was linked."),
     ("changeProject", "The link to the codebase never changes: delete the project and make a new one."),
@@ -268,6 +269,13 @@ const TEXTS: &[(&str, &str)] = &[
     (
         "connectGithost",
         "The token is tried at the git host before it is stored, and never shown again. Connecting again replaces the connection.",
+    ),
+    (
+        "connectStreamvc",
+        "Server, user and ticket are tried at the server before anything is stored; 400 `streamvc_check_failed` says in its details what failed: \
+         `auth_failed`, `unreachable` or `untrusted_certificate`. The first key that an encrypted server shows is trusted and shown as \
+         `fingerprint`; from then on the server has to have it. Fields that are not named stay; the ticket does only while neither \
+         server nor user changes.",
     ),
     ("disconnectGithost", "The token is forgotten. Builds of git-hosted projects fail until somebody connects again."),
     ("listPlatforms", "Every platform that a build setting may name, with the engines that build it here, or the reason why none does."),
