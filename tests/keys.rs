@@ -163,7 +163,7 @@ impl Host {
     }
 }
 
-const SECRETS: usize = 11;
+const SECRETS: usize = 12;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_sealed_anew_and_the_former_key_opens_nothing() {
@@ -251,7 +251,7 @@ async fn the_command_works_while_stopped_only_and_is_recorded() {
     }
     let done = rotate(&data);
     assert_eq!(done.code, 0, "{}", done.err);
-    assert!(done.out.contains("11 secrets are sealed with a new key") && done.out.contains("secret.key.former"), "{}", done.out);
+    assert!(done.out.contains("12 secrets are sealed with a new key") && done.out.contains("secret.key.former"), "{}", done.out);
     let verified = run(&["audit", "verify", "--data", text(&data)]);
     assert_eq!(verified.code, 0, "{}", verified.err);
     assert!(verified.out.starts_with("It holds: 1 entries, 1 to 1.\nHead: 1 "), "{}", verified.out);
