@@ -54,9 +54,18 @@ async fn read(words: &[String]) {
     for _ in 0..count {
         let mut stream = EventStream::open(address, &words[1], &[("Authorization", &bearer)]).await.unwrap();
         assert_eq!(stream.next().await.unwrap().event, "hello");
+        let (path, bearer) = (words[1].clone(), bearer.clone());
         tasks.push(tokio::spawn(async move {
-            let (mut lines, mut late) = (0usize, Vec::new());
-            while let Some(event) = stream.next().await {
+            let (mut lines, mut late, mut cuts, mut is_over) = (0usize, Vec::new(), 0usize, false);
+            while !is_over {
+                // Who is cut off for being slow comes back, as a browser does.
+                let Some(event) = stream.next().await else {
+                    cuts += 1;
+                    let headers = [("Authorization", bearer.as_str()), ("Last-Event-ID", stream.last_id.as_str())];
+                    stream = EventStream::open(address, &path, &headers).await.unwrap();
+                    continue;
+                };
+                is_over = event.event == "end";
                 let received = now();
                 for line in event.data["lines"].as_array().into_iter().flatten() {
                     lines += 1;
@@ -64,19 +73,20 @@ async fn read(words: &[String]) {
                     late.extend(printed.map(|printed| received.saturating_sub(printed)));
                 }
             }
-            (lines, late)
+            (lines, late, cuts)
         }));
     }
     println!("ready");
-    let (mut lines, mut late) = (0, Vec::new());
+    let (mut lines, mut late, mut cuts) = (0, Vec::new(), 0);
     for task in tasks {
-        let (seen, their) = task.await.unwrap();
+        let (seen, their, cut) = task.await.unwrap();
         lines += seen;
+        cuts += cut;
         late.extend(their);
     }
     late.sort_unstable();
     let at = |part: usize| late.get(late.len() * part / 100).copied().unwrap_or_default() as f64 / 1000.0;
-    println!("{lines} lines; p50 {:.2} ms, p95 {:.2} ms, p99 {:.2} ms", at(50), at(95), at(99));
+    println!("{lines} lines, {cuts} times cut off and back; p50 {:.2} ms, p95 {:.2} ms, p99 {:.2} ms", at(50), at(95), at(99));
 }
 
 struct Readers(Child, BufReader<std::process::ChildStdout>);

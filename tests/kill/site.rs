@@ -260,7 +260,7 @@ impl Caller {
     }
 
     /// The same with more rights.
-    pub(crate) async fn as_admin(mut self) -> Caller {
+    pub(crate) async fn admin(mut self) -> Caller {
         let body = json!({"email": ADMIN, "password": PASSWORD});
         let signed_in = expect(self.send("POST", "/auth/login", Some(&body)).await.expect("an answer"), 200);
         self.token = signed_in["accessToken"].as_str().expect("a session").to_owned();
