@@ -19,7 +19,7 @@ use crate::support::server::{Person, TestServer};
 
 pub(super) const SECRET: &str = "what the git host signs with";
 
-fn commit(number: u32) -> String {
+pub(super) fn commit(number: u32) -> String {
     format!("{:040x}", number + 1)
 }
 
@@ -36,7 +36,7 @@ pub(super) fn signed(secret: &str, body: &[u8]) -> String {
     mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-async fn deliver(server: &TestServer, id: &str, event: &str, body: &[u8]) -> Reply {
+pub(super) async fn deliver(server: &TestServer, id: &str, event: &str, body: &[u8]) -> Reply {
     send(server, id, event, body, &[("X-Hub-Signature-256", &format!("sha256={}", signed(SECRET, body)))]).await
 }
 
@@ -60,7 +60,7 @@ async fn connect_with(server: &TestServer, admin: &Person, webhook_secret: Value
 }
 
 /// A connected organization whose project has one push setting; its id.
-async fn studio() -> (TestServer, Person, Id<BuildSetting>) {
+pub(super) async fn studio() -> (TestServer, Person, Id<BuildSetting>) {
     let (server, admin) = connected().await;
     connect_with(&server, &admin, SECRET.into()).await;
     let project = project(&server, &admin).await;
@@ -75,7 +75,7 @@ fn builds(server: &TestServer, admin: &Person) -> Vec<Build> {
 }
 
 /// The newest entries of the ledger.
-async fn ledger(server: &TestServer, admin: &Person) -> Vec<Value> {
+pub(super) async fn ledger(server: &TestServer, admin: &Person) -> Vec<Value> {
     let list = server.get(admin, "/hooks/deliveries?limit=100").await.expect(200).json();
     list["items"].as_array().expect("items").clone()
 }

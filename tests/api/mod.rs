@@ -10,6 +10,7 @@ mod conversation;
 mod downloads;
 mod every_route;
 mod githost_proxy;
+mod hook_examples;
 mod hooks;
 mod hostile;
 mod integration_settings;

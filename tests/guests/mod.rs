@@ -2,6 +2,7 @@
 
 mod apps;
 mod checkout;
+mod figures;
 mod hostile;
 mod reading;
 mod refusals;

@@ -14,7 +14,7 @@ async fn every_repository_and_branch_is_found_page_by_page() {
         studio.server.repositories().publish(name, files.path(), Commit { branch: "main", message: "m", author: "Ada" }).await.unwrap();
     }
     let mut expected = vec!["main".to_owned()];
-    for name in ["Feature/one", "feature/TWO", "fix/three%20x", "fix/#4", "release-5.4"] {
+    for name in ["Feature/one", "feature/TWO", "fix/three%20x", "fix/#4", "release-5.4", "🚀/ü"] {
         studio.publish(name, name, files.path()).await;
         expected.push(name.to_owned());
     }
@@ -157,7 +157,7 @@ async fn names_made_to_mean_something_else_never_reach_the_server() {
     let hash = studio.commit("main", "m", &[("a", b"x")]).await;
     let (host, binding) = (&studio.host, studio.binding());
     let before = studio.server.requests().len();
-    for branch in ["--upload-pack=touch x", "refs/heads/-x", "-x", "a..b", "a b", "", "main\n", "a?x=1"] {
+    for branch in ["--upload-pack=touch x", "refs/heads/-x", "-x", "a..b", "a b", "", "main\n", "a?x=1", &"a".repeat(300)] {
         let error = host.plugins.resolve_head(&binding, REPOSITORY, branch, host.call()).await.unwrap_err();
         assert_eq!(kind(&error), (SourceProblem::Invalid, Some("branch")), "{branch:?}");
         let error = host.plugins.materialise(&binding, REPOSITORY, branch, &hash, host.workspace(), false, host.call()).await.unwrap_err();

@@ -202,7 +202,8 @@ async fn issue(server: &Shared, app: &App, installation: u64, account: &str, req
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let expires = Timestamp(i64::try_from((now + app.token_life).as_millis()).unwrap_or(i64::MAX));
     let until = Instant::now() + app.token_life;
-    let issued = Issued { installation, account: account.to_owned(), repository: names.first().map(|name| server.repositories.number(name)), until };
+    let issued =
+        Issued { installation, account: account.to_owned(), repository: names.first().map(|name| server.repositories.number(name)), until };
     server.tokens.add(token.clone(), issued);
     let selection = if names.is_empty() { "all" } else { "selected" };
     let answer = json!({"token": token, "expires_at": expires, "permissions": wanted["permissions"], "repository_selection": selection});
