@@ -19,6 +19,8 @@ use crate::builds::logs::LogReader;
 use crate::model::log::LogLine;
 use crate::model::{Build, Id};
 
+/// The largest whole number that every client can write: more lines than any log has.
+const LAST_LINE: u64 = (1 << 53) - 1;
 /// What is compressed at once.
 const PIECE: usize = 512 * 1024;
 
@@ -72,7 +74,7 @@ pub(super) struct Lines {
 
 impl FromQuery for Lines {
     fn read(query: &mut Query) -> Result<Option<Self>> {
-        let after = query.number("after", 0, u64::MAX, "Lines behind the one with this `seq`; absent: from the first.");
+        let after = query.number("after", 0, LAST_LINE, "Lines behind the one with this `seq`; absent: from the first.");
         Ok(Some(Lines { after: after.unwrap_or(0), limit: query.limit_up_to(200, 1000)? }))
     }
 }

@@ -403,7 +403,8 @@ fn extra_argument() -> Check<'static, String> {
 /// A stream: `//depot/stream`.
 pub(super) fn stream_path() -> Check<'static, String> {
     let check = body::text(LONGEST_STREAM).and(checked_stream);
-    let check = check.with("pattern", "^//[^-/#@%*\\\\ \"][^#@%*\\\\ \"]*/[^#@%*\\\\ \"]*[^/#@%*\\\\ \"]$");
+    let part = "(?!\\.{1,2}(/|$))(?!-)[^/#@%*\\\\ \"\\x00-\\x1f\\x7f-\\x9f]+";
+    let check = check.with("pattern", format!("^(?!.*\\.\\.\\.)/(/{part}){{2,}}$"));
     check.about("Stream-based projects only, and required there: the tracked stream, `//depot/stream`.")
 }
 

@@ -119,7 +119,11 @@ pub fn number(minimum: u32, maximum: u32) -> Check<'static, u32> {
         if !value.is_number() {
             return Err(Fault::wrong_type("a whole number"));
         }
-        let number = value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|number| (minimum..=maximum).contains(number));
+        // `5.0` is the same number, whatever wrote it.
+        let whole = value
+            .as_u64()
+            .or_else(|| value.as_f64().filter(|number| number.fract() == 0.0).and_then(|number| format!("{number}").parse().ok()));
+        let number = whole.and_then(|number| u32::try_from(number).ok()).filter(|number| (minimum..=maximum).contains(number));
         number.ok_or_else(|| Fault::invalid(format!("must be a whole number from {minimum} to {maximum}")))
     })
 }

@@ -51,11 +51,7 @@ pub(super) async fn compress(response: Response<Body>, takes_gzip: bool) -> Resu
         return Ok(Response::from_parts(parts, body));
     }
     let bytes = body.collect().await.map_err(ApiError::internal)?.to_bytes();
-    let work = move || -> io::Result<Vec<u8>> {
-        let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-        encoder.write_all(&bytes)?;
-        encoder.finish()
-    };
+    let work = move || gzip(&bytes);
     let compressed = match length < LONG {
         true => work(),
         false => tokio::task::spawn_blocking(work).await.map_err(ApiError::internal)?,
@@ -66,6 +62,13 @@ pub(super) async fn compress(response: Response<Body>, takes_gzip: bool) -> Resu
         parts.headers.insert(header::ETAG, HeaderValue::from_str(&tag).map_err(ApiError::internal)?);
     }
     Ok(Response::from_parts(parts, endpoint::full(compressed.map_err(ApiError::internal)?)))
+}
+
+/// The bytes as gzip, made fast.
+pub(super) fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+    encoder.write_all(bytes)?;
+    encoder.finish()
 }
 
 #[cfg(test)]

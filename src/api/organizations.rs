@@ -389,7 +389,7 @@ fn webhook_secret() -> Check<'static, Secret> {
 }
 
 fn base_url() -> Check<'static, String> {
-    urls::address().and(|address| match address.text.contains('?') {
+    urls::address().with("pattern", "^[hH][tT][tT][pP][sS]?://[!->@-~]+$").and(|address| match address.text.contains('?') {
         true => Err(Fault::invalid("must have no query")),
         false => Ok(address.text.trim_end_matches('/').to_owned()),
     })

@@ -127,12 +127,8 @@ impl Query {
 
     /// A whole number within bounds.
     pub fn number(&mut self, name: &str, minimum: u64, maximum: u64, about: &str) -> Option<u64> {
-        let mut schema = Schema::from_iter([("type".to_owned(), json!("integer")), ("minimum".to_owned(), json!(minimum))]);
-        if maximum < u64::MAX {
-            schema.insert("maximum".into(), json!(maximum));
-        }
-        schema.insert("description".into(), json!(about));
-        self.note(name, schema);
+        let words = [("type", json!("integer")), ("minimum", json!(minimum)), ("maximum", json!(maximum)), ("description", json!(about))];
+        self.note(name, words.into_iter().map(|(word, value)| (word.to_owned(), value)).collect());
         let value = self.raw(name)?;
         match value.parse::<u64>() {
             Ok(number) if (minimum..=maximum).contains(&number) => Some(number),

@@ -41,7 +41,7 @@ impl ReadFields for AddStreamvc {
 /// `depot` or `//depot`; kept as the latter.
 fn depot() -> Check<'static, String> {
     let check = body::text(128).and(checked_depot).about("The stream's depot, with or without `//` before it.").example("//Games");
-    check.with("pattern", "^(//)?(?!\\.{1,2}$)(?!.*\\.\\.\\.)[^-/\\\\#@%* \"][^/\\\\#@%* \"]*$")
+    check.with("pattern", "^(//)?(?!\\.{1,2}$)(?!.*\\.\\.\\.)[^-/\\\\#@%* \"\\x00-\\x1f\\x7f-\\x9f][^/\\\\#@%* \"\\x00-\\x1f\\x7f-\\x9f]*$")
 }
 
 fn checked_depot(text: String) -> std::result::Result<String, Fault> {

@@ -26,7 +26,7 @@ impl ReadFields for NewToken {
         let scope = body::one_of(Scope::ALL.map(Scope::as_str)).and(|text| text.parse().map_err(|()| Fault::invalid("is no scope")));
         let name = fields.required("name", body::name(80).about("What people call the token.").example("nightly script"));
         let scopes = body::list(Scope::ALL.len(), scope).about("What the token may be used for; your own role caps it.");
-        let scopes = fields.required("scopes", scopes.example(vec!["trigger"]));
+        let scopes = fields.required("scopes", scopes.with("minItems", 1).example(vec!["trigger"]));
         let projects = body::list(LIMITED_TO, id::<Project>()).about("The only projects that it reaches; absent or null: all.");
         let project_ids = fields.change("projectIds", projects).value();
         let settings = body::list(LIMITED_TO, id::<BuildSetting>()).about("The only build settings that it reaches; absent or null: all.");

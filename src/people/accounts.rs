@@ -27,7 +27,11 @@ pub fn email(text: &str) -> Result<String, PeopleError> {
     let email = text.trim().to_lowercase();
     let is_plain =
         !email.chars().any(|character| character.is_whitespace() || character.is_control() || "<>()[],;:\\\"".contains(character));
-    let has_parts = email.split_once('@').is_some_and(|(local, domain)| !local.is_empty() && !domain.is_empty() && !domain.contains('@'));
+    let is_label = |label: &str| {
+        let is_allowed = |character: char| character.is_ascii_alphanumeric() || character == '-' || !character.is_ascii();
+        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.chars().all(is_allowed)
+    };
+    let has_parts = email.split_once('@').is_some_and(|(local, domain)| !local.is_empty() && domain.split('.').all(is_label));
     if is_plain && has_parts && email.len() <= 254 {
         return Ok(email);
     }

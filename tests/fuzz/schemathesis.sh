@@ -9,14 +9,16 @@
 # it is answered with 502, as documented.
 set -eu
 cd "$(dirname "$0")/../.."
+root=$PWD
+export SCHEMATHESIS_HOOKS=schemathesis_hooks PYTHONPATH=$root/tests/fuzz
 cases=${1:-40}
 [ $# -eq 0 ] || shift
-venv=${COOKHOUSE_FUZZ_VENV:-target/fuzz/venv}
-cookhouse=${COOKHOUSE_BINARY:-target/debug/cookhouse}
+venv=${FUZZ_VENV:-$root/target/fuzz/venv}
+cookhouse=${FUZZ_BINARY:-$root/target/debug/cookhouse}
 
 if [ ! -x "$venv/bin/st" ]; then
     python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet 'schemathesis==4.32.5'
+    "$venv/bin/pip" install --quiet 'schemathesis==4.32.5' 'openapi-spec-validator==0.9.0'
 fi
 [ -x "$cookhouse" ] || cargo build --locked --bin cookhouse
 
@@ -40,28 +42,34 @@ spare=$(token "the fuzzer's own tokens")
 # Nobody is slowed down, builds of no engine end at once, and a full disk is not what is tried here.
 export COOKHOUSE_RATE_LIMITS__ENABLED=false COOKHOUSE_DISK__FLOOR_PERCENT=0 COOKHOUSE_DISK__FLOOR_BYTES='64 MiB'
 export COOKHOUSE_OUTBOUND__ALLOW_LOOPBACK=true COOKHOUSE_DISCOVER_ENGINES=false COOKHOUSE_METRICS__PUBLIC=true
-"$cookhouse" serve --data "$data" --listen 127.0.0.1:0 --log-level warn >"$place/server.log" 2>&1 &
+address=127.0.0.1:$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+"$cookhouse" serve --data "$data" --listen "$address" --log-level warn >"$place/server.log" 2>&1 &
 server=$!
-address=
-for _ in $(seq 100); do
-    address=$(sed -n 's/.*\(127\.0\.0\.1:[0-9][0-9]*\).*/\1/p' "$place/server.log" | head -n 1)
-    [ -z "$address" ] || break
+for _ in $(seq 300); do
+    if curl --silent --fail --output "$place/openapi.json" "http://$address/openapi.json"; then break; fi
     kill -0 "$server" || { cat "$place/server.log"; exit 1; }
     sleep 0.1
 done
 
+echo "The document against the meta-schema of OpenAPI 3.1 ..."
+"$venv/bin/openapi-spec-validator" "$place/openapi.json"
+
 # One's own token must live to the end: what ends tokens is tried with another one.
+# A stream of everything that happens has no end to wait for; tests/live reads it.
+endless="--exclude-operation-id followEvents"
 ends_tokens="--include-operation-id revokeToken --include-operation-id rotateToken --include-operation-id logOut"
 spares_tokens="--exclude-operation-id revokeToken --exclude-operation-id rotateToken --exclude-operation-id logOut"
 run() {
     bearer=$1
     shift
-    "$venv/bin/st" --config-file tests/fuzz/schemathesis.toml run "http://$address/openapi.json" --url "http://$address/v1" \
-        --header "Authorization: Bearer $bearer" --checks all --max-examples "$cases" --continue-on-failure "$@"
+    # What it keeps of its runs goes with the rest.
+    cd "$place"
+    "$venv/bin/st" --config-file "$root/tests/fuzz/schemathesis.toml" run "http://$address/openapi.json" --url "http://$address/v1" \
+        --header "Authorization: Bearer $bearer" --checks all --max-examples "$cases" --continue-on-failure --request-timeout 30 "$@"
 }
 code=0
 # shellcheck disable=SC2086
-run "$main" $spares_tokens "$@" || code=$?
+run "$main" $spares_tokens $endless "$@" || code=$?
 # shellcheck disable=SC2086
 run "$spare" --phases examples,coverage,fuzzing $ends_tokens "$@" || code=$?
 if grep -i -E 'panicked|internal' "$place/server.log"; then

@@ -1,7 +1,8 @@
 //! What a stream says, as JSON: the same in both transports.
 
 use bytes::Bytes;
-use schemars::JsonSchema;
+use schemars::transform::Transform;
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 
 use crate::model::build::{Failure, Step};
@@ -95,9 +96,19 @@ pub(super) enum Hello {
     },
 }
 
+/// Notes the tag of a struct, which the derived schema leaves out.
+fn of_type(name: &'static str) -> impl Transform {
+    move |schema: &mut Schema| {
+        let object = schema.ensure_object();
+        object["properties"]["type"] = serde_json::json!({"const": name, "description": format!("`{name}`.")});
+        let required = object.entry("required").or_insert_with(|| serde_json::json!([]));
+        required.as_array_mut().into_iter().for_each(|names| names.insert(0, "type".into()));
+    }
+}
+
 /// Something that should come here is not kept any more.
 #[derive(Default, Serialize, JsonSchema)]
-#[schemars(rename = "GapMessage")]
+#[schemars(rename = "GapMessage", transform = of_type("gap"))]
 #[serde(rename_all = "camelCase", tag = "type", rename = "gap")]
 pub(super) struct Gap {
     /// Which build's; absent in a stream of all.
@@ -122,7 +133,7 @@ pub(super) struct Missing {
 
 /// Nothing more comes by itself: the build is over, and so is its deploy.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "EndMessage")]
+#[schemars(rename = "EndMessage", transform = of_type("end"))]
 #[serde(rename_all = "camelCase", tag = "type", rename = "end")]
 pub(super) struct End {
     /// Which.

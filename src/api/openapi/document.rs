@@ -75,10 +75,27 @@ fn examples() -> Map<String, Value> {
     Problem::ALL.iter().map(example).collect()
 }
 
+/// Words with a sentence each come as alternatives, which generators of clients make a type of each of; as one list of words
+/// they are understood by all.
+fn gather_words(object: &mut Map<String, Value>) {
+    let Some(alternatives) = object.get("oneOf").and_then(Value::as_array) else { return };
+    let words: Option<Vec<Value>> = alternatives.iter().map(|one| one.get("const").filter(|word| word.is_string()).cloned()).collect();
+    let Some(words) = words else { return };
+    let sentence = |one: &Value| Some(format!("- `{}`: {}", one["const"].as_str()?, one["description"].as_str()?));
+    let sentences: Vec<String> = alternatives.iter().filter_map(sentence).collect();
+    let about = object.get("description").and_then(Value::as_str).unwrap_or_default();
+    let about = format!("{about}\n\n{}", sentences.join("\n"));
+    object.remove("oneOf");
+    object.insert("type".into(), "string".into());
+    object.insert("enum".into(), words.into());
+    object.insert("description".into(), about.trim().into());
+}
+
 /// Takes out what only Rust's readers understand: links between items, widths of unsigned numbers.
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(object) => {
+            gather_words(object);
             if object.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
                 object.remove("format");
             }

@@ -71,13 +71,18 @@ fn parameters(route: &Route, shape: &Shape) -> Vec<Value> {
         json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
     });
     let in_query = shape.query.iter().map(|parameter| {
-        json!({
+        let mut described = json!({
             "name": parameter.name,
             "in": "query",
             "required": parameter.is_required,
             "description": parameter.description,
             "schema": parameter.schema,
-        })
+        });
+        if !parameter.is_required {
+            // It counts as absent.
+            described["allowEmptyValue"] = true.into();
+        }
+        described
     });
     let has = |status: StatusCode| shape.answers.iter().any(|answer| answer.status == status);
     let headers = [

@@ -53,8 +53,17 @@ impl Answered {
     /// Server-sent events; `T` is what the data of each is.
     pub fn events<T: JsonSchema>(generator: &mut SchemaGenerator) -> Self {
         let data = generator.subschema_for::<T>().to_value();
-        // OpenAPI 3.1 has no word for it.
-        let schema = json!({"type": "string", "description": "Server-sent events.", "x-event-data": data});
+        // OpenAPI 3.1 has no words for streams; this describes each event, as its readers expect.
+        let schema = json!({
+            "type": "object",
+            "description": "One of the server-sent events.",
+            "properties": {
+                "event": {"type": "string", "description": "What kind of event it is; the `type` of the data."},
+                "id": {"type": "string", "description": "The position behind this event, for `Last-Event-ID` and `after`."},
+                "data": {"type": "string", "description": "JSON in one line.", "contentMediaType": "application/json", "contentSchema": data},
+            },
+            "required": ["event", "id", "data"],
+        });
         Answered { content: Some((EVENT_STREAM, schema)), ..Answered::empty(StatusCode::OK) }
     }
 

@@ -221,7 +221,7 @@ impl<'a> Page<'a> {
             response["headers"].as_object().into_iter().flatten().map(|(name, _)| format!("<code>{}</code>", escaped(name))).collect();
         self.raw(&format!("<p class=\"headers\">Headers: {}</p>", headers.join(" ")));
         for (media_type, content) in response["content"].as_object().into_iter().flatten() {
-            let data = &content["schema"]["x-event-data"];
+            let data = &content["schema"]["properties"]["data"]["contentSchema"];
             let named = if data.is_null() { &content["schema"] } else { data };
             let kind = named["$ref"].as_str().map(|_| format!(", {}", self.kind(named))).unwrap_or_default();
             self.raw(&format!("<p class=\"media\">{}{kind}</p>", escaped(media_type)));
