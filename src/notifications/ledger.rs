@@ -13,6 +13,9 @@ use crate::store::{Change, Order, Read, StoreError};
 /// One organization's way out: messages on it are sent one after the other, and wait for no other's.
 pub(super) type Lane = (Id<Organization>, Channel);
 
+/// Messages by the lane that they wait for.
+pub(super) type Waiting = BTreeMap<Lane, Vec<Notification>>;
+
 /// Messages that one visit to a lane sends.
 const AT_ONCE: usize = 20;
 /// Messages that one look takes in.
@@ -36,12 +39,8 @@ impl Parcel {
 }
 
 /// What is due, by lane, without the lanes that are being worked on. The other answer: when something will be due.
-pub(super) fn due(
-    rows: &impl Read,
-    now: Timestamp,
-    busy: &HashSet<Lane>,
-) -> Result<(BTreeMap<Lane, Vec<Notification>>, Option<Timestamp>), StoreError> {
-    let (mut lanes, mut next, mut looked_at): (BTreeMap<Lane, Vec<Notification>>, _, _) = (BTreeMap::new(), None, 0);
+pub(super) fn due(rows: &impl Read, now: Timestamp, busy: &HashSet<Lane>) -> Result<(Waiting, Option<Timestamp>), StoreError> {
+    let (mut lanes, mut next, mut looked_at) = (Waiting::new(), None, 0);
     // A digest takes all of its messages along: one of them stands for them.
     let mut held = BTreeSet::new();
     rows.for_each_on_host(&NOTIFICATIONS_DUE, &Key::all(), |one: Notification| {

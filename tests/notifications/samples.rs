@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use cookhouse::builds::lifecycle::{self, LifecycleError};
+use cookhouse::builds::lifecycle;
 use cookhouse::model::Build;
 use cookhouse::model::build::{Failure, FailureCode};
 use cookhouse::model::notification::{Channel, NotificationErrorCode, NotificationStatus};
@@ -72,9 +72,7 @@ async fn cancelled(room: &Room) -> Build {
     let build = room.running(|build| build.commit_message = "Try more salt".into()).await;
     let (organization, id, now) = (build.organization_id, build.id, room.clock.now());
     let failure = Failure { code: FailureCode::Cancelled, message: "It was cancelled.".into(), step: None };
-    let fail = move |tx: &cookhouse::store::Change| {
-        Ok::<_, LifecycleError>(lifecycle::fail(tx, organization, id, failure, lifecycle::Closing::default(), now)?)
-    };
+    let fail = move |tx: &cookhouse::store::Change| lifecycle::fail(tx, organization, id, failure, lifecycle::Closing::default(), now);
     room.store.write(fail).await.unwrap()
 }
 
