@@ -19,6 +19,7 @@ mod chat;
 mod ledger;
 mod links;
 mod mail;
+mod notices;
 mod outcome;
 mod report;
 mod sending;
@@ -99,7 +100,7 @@ impl Notifications {
 
     /// Sends what is due until `stop`. What is in the middle then is sent again at the next start.
     pub async fn run(&self, stop: CancellationToken) {
-        let _ = stop.run_until_cancelled(async { tokio::join!(self.work(), self.sweep()) }).await;
+        let _ = stop.run_until_cancelled(async { tokio::join!(self.work(), self.sweep(), self.tell_administrators()) }).await;
     }
 
     async fn work(&self) {

@@ -6,7 +6,7 @@ use super::links::Links;
 use super::text::{self, cut, line, log_line};
 use crate::builds::logs::Logs;
 use crate::model::build::{Diagnostic, FailureCode, StepName};
-use crate::model::{ApiToken, Build, Notification, Status, Timestamp, TriggeredBy, User};
+use crate::model::{ApiToken, Build, Notice, Notification, Status, Timestamp, TriggeredBy, User};
 use crate::store::{Read, StoreError};
 
 /// How many errors are told.
@@ -229,6 +229,27 @@ pub(super) fn trial(links: &Links, organization: &str, asked_by: &str, now: Time
         keyword: "test",
         project: None,
         footer: "An administrator of the organization asked for this message.",
+    }
+}
+
+/// What administrators are told without asking.
+pub(super) fn notice(links: &Links, notice: &Notice) -> Report {
+    Report {
+        tone: Tone::Bad,
+        status: "Webhook switched off",
+        subject: line(&notice.subject, LONGEST_MESSAGE),
+        reason: line(&notice.reason, LONGEST_REASON),
+        facts: vec![Fact { label: "At", value: text::moment(notice.at) }],
+        errors: Vec::new(),
+        error_count: 0,
+        log: Vec::new(),
+        builds: Vec::new(),
+        more_builds: 0,
+        links: links.of_builds(),
+        at: notice.at,
+        keyword: "webhook",
+        project: None,
+        footer: "Administrators of the organization get this message.",
     }
 }
 

@@ -30,8 +30,17 @@ pub struct Trial {
 
 /// A connection to a mail server that the next message may use, too.
 #[derive(Default)]
-struct Post {
+pub(super) struct Post {
     open: Option<(MailServer, Session)>,
+}
+
+impl Post {
+    /// Says goodbye where there is somebody.
+    pub(super) async fn close(self) {
+        if let Some((_, session)) = self.open {
+            session.close().await;
+        }
+    }
 }
 
 impl Notifications {
@@ -56,9 +65,7 @@ impl Notifications {
                 }
             }
         }
-        if let Some((_, session)) = post.open {
-            session.close().await;
-        }
+        post.close().await;
         result
     }
 
@@ -119,7 +126,7 @@ impl Notifications {
     }
 
     /// Hands a report over to a destination, as the organization's settings are now.
-    async fn dispatch(
+    pub(super) async fn dispatch(
         &self,
         organization: &Organization,
         destination: &Destination,

@@ -17,8 +17,8 @@ use crate::model::user::Session;
 use crate::model::webhook::delivery::{DeliveryStatus, WebhookDelivery};
 use crate::model::webhook::message::WebhookMessage;
 use crate::model::{
-    ApiToken, AuditEntry, Build, BuildSetting, Delivery, Event, Id, Notification, Organization, Project, ScheduleSlot, Status, TriggeredBy,
-    Usage, User, Webhook,
+    ApiToken, AuditEntry, Build, BuildSetting, Delivery, Event, Id, Notice, Notification, Organization, Project, ScheduleSlot, Status,
+    TriggeredBy, Usage, User, Webhook,
 };
 
 /// Where the schema's number is kept.
@@ -101,6 +101,7 @@ tables!(
     TrackedHead,
     AuditEntry,
     Usage,
+    Notice,
     Webhook,
     WebhookMessage,
     WebhookDelivery,
@@ -169,6 +170,7 @@ record!(
 );
 record!(Usage, "usages", None, organization_id, []);
 record!(DeployAttempt, "deploy_attempts", None, organization_id, [DEPLOY_ATTEMPTS_BY_BUILD]);
+record!(Notice, "notices", None, organization_id, [NOTICES_ALL]);
 record!(Webhook, "webhooks", Some("webhook"), organization_id, [], sealed in places::of_webhook);
 record!(WebhookMessage, "webhook_messages", None, organization_id, []);
 record!(
@@ -276,6 +278,8 @@ pub const DELIVERIES_BY_NAME: Index<Delivery> = Index::new("deliveries_by_name",
 pub const DELIVERIES_WAITING: Index<Delivery> =
     Index::host("deliveries_waiting", |delivery| delivery.processed_at.is_none().then(Key::all));
 
+/// What administrators still have to be told, oldest first.
+pub const NOTICES_ALL: Index<Notice> = Index::host("notices_all", |_| Some(Key::all()));
 /// What waits to be sent, of the whole host: each endpoint's messages in the order of their events.
 pub const WEBHOOK_QUEUE: Index<WebhookDelivery> = Index::host("webhook_queue", |delivery| {
     (delivery.status == DeliveryStatus::Pending && !delivery.is_asked_for)

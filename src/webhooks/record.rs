@@ -7,7 +7,7 @@ use super::{Lane, WRITE_AGAIN, Webhooks};
 use crate::model::webhook::delivery::{AttemptErrorCode, DeliveryStatus, WebhookDelivery};
 use crate::model::webhook::message::WebhookMessage;
 use crate::model::webhook::{Disabled, DisabledReason};
-use crate::model::{Id, Organization, Timestamp, Webhook};
+use crate::model::{Id, Notice, Organization, Timestamp, Webhook};
 use crate::store::{Change, Read, StoreError, audit, webhook_queue};
 
 /// Messages of an endpoint that is no more which one transaction removes.
@@ -127,6 +127,18 @@ fn switch_off(change: &Change, claim: &Claim, reason: DisabledReason, why: &str,
     }
     webhook.enabled = false;
     let message = format!("{why} What is queued waits; mend the endpoint, try it with a ping, then switch it on.");
+    // Its path may be a secret.
+    let origin: String = webhook.url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+    change.put(&Notice {
+        id: claim.delivery.cast(),
+        organization_id: webhook.organization_id,
+        at: now,
+        subject: origin,
+        reason: message.clone(),
+        told: Vec::new(),
+        attempts: 0,
+        due_at: now,
+    })?;
     webhook.disabled = Some(Disabled { at: now, reason, message });
     let (id, why) = (webhook.id, why.to_owned());
     change.after_commit(move || tracing::warn!(webhook.id = %id, "a webhook was switched off: {why}"));

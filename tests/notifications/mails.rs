@@ -4,7 +4,10 @@ use cookhouse::demo::certificate::Authority;
 use cookhouse::model::Secret;
 use cookhouse::model::notification::{Destination, NotificationState, NotificationStatus};
 use cookhouse::model::organization::SmtpSecurity;
+use cookhouse::model::permission::Role;
+use cookhouse::model::{Notice, User};
 use cookhouse::notifications;
+use cookhouse::store::{Change, Read, StoreError};
 
 use super::{BASE, Furniture, Room, error};
 use crate::support::mail::{Letter, MailServer, Security};
@@ -148,4 +151,42 @@ async fn whoever_is_not_to_be_told_is_not() {
     room.store.write::<(), cookhouse::store::StoreError>(move |tx| tx.put(&setting)).await.unwrap();
     let build = room.failed().await;
     assert_eq!((build.notification_status, room.told(&build).await.len()), (None, 0));
+}
+
+#[tokio::test]
+async fn administrators_are_told_of_a_webhook_that_was_switched_off_until_they_were() {
+    let mut room = Room::open(Furniture::default()).await;
+    let server = MailServer::start(Security::None).await;
+    room.settle(|settings| settings.notification_emails = vec!["team@studio.test".into()]).await;
+    let (now, organization) = (room.clock.now(), room.records.organization.id);
+    let notice = Notice {
+        id: room.clock.new_id(),
+        organization_id: organization,
+        at: now,
+        subject: "https://hooks.studio.test".into(),
+        reason: "A message was tried 10 times and never taken.".into(),
+        told: Vec::new(),
+        attempts: 0,
+        due_at: now,
+    };
+    let boss = User { id: room.clock.new_id(), email: "boss@studio.test".into(), role: Role::Admin, ..room.ada.clone() };
+    room.mail_by("localhost", server.port, SmtpSecurity::None, None).await;
+    let stored = notice.clone();
+    let put = move |tx: &Change| tx.put(&boss).and_then(|()| tx.put(&stored));
+    room.store.write::<(), StoreError>(put).await.unwrap();
+    // What wakes it is anything that happens.
+    room.failed().await;
+    for _ in 0..1000 {
+        let left =
+            room.store.read(|rows| rows.get::<Notice>(organization, notice.id)).unwrap_or_else(|error: StoreError| panic!("{error}"));
+        if left.is_none() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let mut taken = server.until(2).await;
+    taken.retain(|taken| Letter::read(&taken.bytes).header("Subject").starts_with("Webhook switched off: https://hooks.studio.test"));
+    let mut to: Vec<String> = taken.iter().flat_map(|taken| taken.to.clone()).collect();
+    to.sort();
+    assert_eq!(to, ["boss@studio.test", "team@studio.test"], "each once");
 }

@@ -1,7 +1,9 @@
 //! What arrives at endpoints that behave, more or less.
 
 use cookhouse::model::deploy::{DeployError, DeployFailureCode, DeployStatus};
-use cookhouse::model::{Artifact, Timestamp};
+use cookhouse::model::{Artifact, Notice, Timestamp};
+use cookhouse::store::key::Key;
+use cookhouse::store::{Read, tables};
 
 use super::endpoint::status;
 use super::*;
@@ -128,6 +130,8 @@ async fn what_is_never_taken_switches_the_endpoint_off_and_the_rest_waits_for_so
     let audit = server.get(&admin, "/audit?limit=100").await.expect(200).json();
     let entry = audit["items"].as_array().unwrap().iter().find(|entry| entry["operationId"] == "disableWebhook").unwrap().clone();
     assert_eq!((&entry["actor"]["kind"], &entry["resources"][0]["id"]), (&"host".into(), &id.as_str().into()), "{entry}");
+    let notices: Vec<Notice> = server.read(|rows| rows.find_on_host(&tables::NOTICES_ALL, &Key::all(), 9));
+    assert!(matches!(&notices[..], [notice] if notice.subject.starts_with("http://127.0.0.1:") && !notice.subject.contains("hook")));
     // What happens while it is off is not for it.
     let build = moved(&server, build, Status::Failed).await;
     assert_eq!(ledger(&server, &admin, &id).await.len(), 2);
