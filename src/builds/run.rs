@@ -134,7 +134,8 @@ fn minutes_of(minutes: u32) -> Duration {
 /// What must not stand in the log: everything that the service itself knows of this build's connections.
 fn secrets_of(builds: &Builds, claimed: &Claimed) -> Vec<String> {
     let vault = &builds.0.parts.vault;
-    let source = connections::source(vault, &claimed.organization, &claimed.project.source, &claimed.build.branch).map(|(binding, _)| binding);
+    let source =
+        connections::source(vault, &claimed.organization, &claimed.project.source, &claimed.build.branch).map(|(binding, _)| binding);
     let bindings = source.into_iter().chain(deploy_bindings(vault, &claimed.setting).into_iter().flatten());
     bindings.flat_map(|binding| binding.secrets.into_values().map(|secret| secret.reveal().clone())).collect()
 }

@@ -191,12 +191,13 @@ impl Webhooks {
             let asked_for = snapshot.first_of_each_on_host(&WEBHOOK_DELIVERIES_ASKED_FOR)?;
             for head in snapshot.first_of_each_on_host(&WEBHOOK_QUEUE)?.iter().chain(&asked_for) {
                 let lane = Lane::of(head);
-                if busy.contains(&lane) || is_held(snapshot, head)? {
+                if busy.contains(&lane) {
                     continue;
                 }
-                match head.next_attempt_at.filter(|at| *at > now) {
-                    None => due.push(lane),
-                    Some(at) => next = Some(next.map_or(at, |next| next.min(at))),
+                match due_at(snapshot, head)? {
+                    Some(at) if at > now => next = Some(next.map_or(at, |next| next.min(at))),
+                    Some(_) => due.push(lane),
+                    None => {}
                 }
             }
             Ok::<_, StoreError>(())
@@ -226,12 +227,14 @@ impl Webhooks {
     }
 }
 
-/// A queue that waits for somebody to switch its endpoint on. One whose endpoint is no more does not: it goes.
-fn is_held(rows: &impl Read, head: &WebhookDelivery) -> Result<bool, StoreError> {
-    if head.is_asked_for {
-        return Ok(false);
-    }
-    Ok(rows.get::<Webhook>(head.organization_id, head.webhook_id)?.is_some_and(|webhook| !webhook.enabled))
+/// From when on a queue is to be worked off; `None` while it waits for somebody to switch its endpoint on. One whose
+/// endpoint is no more has nothing to wait for: it goes.
+fn due_at(rows: &impl Read, head: &WebhookDelivery) -> Result<Option<Timestamp>, StoreError> {
+    let at_once = Timestamp(0);
+    Ok(match rows.get::<Webhook>(head.organization_id, head.webhook_id)? {
+        None => Some(at_once),
+        Some(webhook) => (webhook.enabled || head.is_asked_for).then(|| head.next_attempt_at.unwrap_or(at_once)),
+    })
 }
 
 type Ended = Result<(Lane, Result<(), tokio::task::JoinError>), tokio::task::JoinError>;

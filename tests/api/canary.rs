@@ -231,7 +231,10 @@ async fn no_secret_is_ever_told() {
     let bearer = server.token(&admin, &[Scope::Admin]).await;
     secrets.0.push(bearer.clone());
     let ids = |path: &str| {
-        let path = path.replace("{settingId}", setting.rsplit('/').next().expect("an id")).replace("{userId}", &member).replace("{deliveryId}", &delivery);
+        let path = path
+            .replace("{settingId}", setting.rsplit('/').next().expect("an id"))
+            .replace("{userId}", &member)
+            .replace("{deliveryId}", &delivery);
         let own = match path.split('/').nth(1) {
             Some("builds") => build.clone(),
             Some("webhooks") => hook_id.clone(),

@@ -216,7 +216,7 @@ async fn plugins_are_listed_with_what_they_ask_for() {
     let host = Host::bundled();
     let list = host.plugins.list();
     let names: Vec<&str> = list.iter().map(|plugin| plugin.id.as_str()).collect();
-    assert_eq!(names, ["custom-deploy", "githost"]);
+    assert_eq!(names, ["custom-deploy", "githost", "streamvc"]);
     assert_eq!(list[1].permissions.commands[0].tool, "git");
     // A call of the wrong kind waits until it is loaded, and says which kind it is.
     let error = host.plugins.check(&host.binding("custom-deploy", json!({})), host.call()).await.unwrap_err();

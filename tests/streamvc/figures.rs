@@ -28,9 +28,11 @@ async fn the_first_and_the_second_sync_of_twenty_thousand_files() {
     let two = studio.server.submit_all("ten of them", &edits);
     let workspace = studio.workspace("s1");
     studio.head().await.unwrap();
-    for (what, number, incremental, files) in
-        [("first sync", one, false, FILES), ("second sync, ten files changed", two, true, FILES), ("third sync, nothing changed", two, true, FILES)]
-    {
+    for (what, number, incremental, files) in [
+        ("first sync", one, false, FILES),
+        ("second sync, ten files changed", two, true, FILES),
+        ("third sync, nothing changed", two, true, FILES),
+    ] {
         let began = Instant::now();
         let done = studio.sync(&workspace, number, incremental).await.unwrap();
         println!("{what}: {:.2} s, {} bytes came", began.elapsed().as_secs_f64(), done.bytes);

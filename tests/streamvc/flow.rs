@@ -200,10 +200,7 @@ impl Watch {
 fn project_files(server: &StreamServer) -> u64 {
     server.submit(
         "Serve the soup",
-        &[
-            ("Game/Kitchen.uproject", Some(br#"{"FileVersion": 3, "EngineAssociation": "5.4"}"#)),
-            ("Game/Content/A.umap", Some(b"a map")),
-        ],
+        &[("Game/Kitchen.uproject", Some(br#"{"FileVersion": 3, "EngineAssociation": "5.4"}"#)), ("Game/Content/A.umap", Some(b"a map"))],
     )
 }
 

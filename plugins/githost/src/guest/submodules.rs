@@ -66,7 +66,7 @@ pub(super) fn check_out(
 fn named(git: &Git<'_>) -> Result<Vec<(String, String, CommitName)>, Error> {
     let place = git.path(".gitmodules");
     // Git does not follow one that is a link, and neither does this.
-    if !git.workspace.stat(&place)?.is_some_and(|entry| entry.kind == EntryKind::File) {
+    if git.workspace.stat(&place)?.is_none_or(|entry| entry.kind != EntryKind::File) {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();

@@ -46,15 +46,14 @@ pub(super) fn check(settings: &Settings) -> Result<Server, Error> {
 
 /// The first question, by whose answer a key that nobody pinned is taken for the server's.
 fn first_sight(p4: &mut P4) -> Result<Record, Error> {
-    let facts = match ask(p4) {
+    match ask(p4) {
         Err(error) if error.reason.as_deref() == Some("untrusted-certificate") && p4.fingerprint().is_empty() => {
             let Some(fingerprint) = failure::fingerprint(&error.message).map(str::to_owned) else { return Err(error) };
             p4.trust(&fingerprint);
             ask(p4)
         }
         other => other,
-    };
-    facts
+    }
 }
 
 fn ask(p4: &mut P4) -> Result<Record, Error> {
