@@ -91,7 +91,7 @@ async fn a_program_waits_for_a_reader_that_is_behind() {
 #[tokio::test]
 async fn what_a_program_says_while_it_ends_is_read() {
     let home = TempDir::new().unwrap();
-    let mut running = start(home.path(), "trap 'seq 20000; exit 9' TERM; sleep 600 & echo ready; wait");
+    let mut running = start(home.path(), "sleep 600 & trap 'seq 20000; exit 9' TERM; echo ready; wait");
     assert_eq!(running.lines().await.unwrap()[0].text, "ready");
     running.end(Duration::from_secs(60));
     assert_eq!(all(&mut running).await.len(), 20_000);
