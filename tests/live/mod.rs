@@ -14,22 +14,9 @@ use cookhouse::model::log::LogStream;
 use cookhouse::model::{Build, Status};
 use serde_json::Value;
 
-use crate::store::build;
+use crate::support::builds::{put, waiting};
 use crate::support::server::{Person, TestServer};
 use crate::support::stream::{Event, EventStream};
-
-/// A build of theirs that waits.
-async fn waiting(server: &TestServer, person: &Person) -> Build {
-    let build = build(&server.app.clock, person.user.organization_id, "Win64", "main");
-    let build = Build { created_at: server.app.clock.now(), ..build };
-    put(server, &build).await;
-    build
-}
-
-async fn put(server: &TestServer, build: &Build) {
-    let build = build.clone();
-    server.app.store.write(move |change| change.put(&build)).await.expect("stored");
-}
 
 /// The same build, running.
 async fn begin(server: &TestServer, build: Build) -> (Build, LogWriter) {

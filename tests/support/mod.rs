@@ -1,5 +1,6 @@
 //! What tests of the whole system share.
 
+pub(crate) mod builds;
 pub(crate) mod client;
 pub(crate) mod depot;
 #[cfg(unix)]

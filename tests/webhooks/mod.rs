@@ -15,7 +15,7 @@ use cookhouse::webhooks::plan::Plan;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::store::build;
+use crate::support::builds::{put, waiting};
 use crate::support::server::{Person, TestServer};
 
 pub(crate) use endpoint::{Endpoint, Got, status, verify};
@@ -48,19 +48,6 @@ async fn webhook(server: &TestServer, admin: &Person, url: &str, change: Value) 
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
-}
-
-/// A build of theirs that waits.
-async fn waiting(server: &TestServer, person: &Person) -> Build {
-    let build = build(&server.app.clock, person.user.organization_id, "Win64", "main");
-    let build = Build { created_at: server.app.clock.now(), ..build };
-    put(server, &build).await;
-    build
-}
-
-async fn put(server: &TestServer, build: &Build) {
-    let build = build.clone();
-    server.app.store.write(move |change| change.put(&build)).await.expect("stored");
 }
 
 async fn moved(server: &TestServer, build: Build, next: Status) -> Build {
