@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::site::{Caller, Site};
-use super::{Chance, number, text};
+use super::{Chance, number};
 
 /// Follows the chain of builds with both readers, then says what it has.
 const PAGE: &str = r#"<!doctype html><meta charset="utf-8"><script>
@@ -183,14 +183,8 @@ async fn chromiums_own_readers_have_exactly_the_logs() {
         if killed.len() == 2 {
             continue;
         }
-        let builds = site.get("/builds?status=running").await;
-        let Some(build) = builds["items"].as_array().and_then(|builds| builds.first()).cloned() else { continue };
-        let detail = site.get(&format!("/builds/{}", text(&build, "id"))).await;
-        let share = if killed.is_empty() { 3 } else { 2 };
-        if killed.iter().any(|id| id == text(&build, "id")) || detail["logLines"].as_u64() < Some((lines / share) as u64) {
-            continue;
-        }
-        killed.push(text(&build, "id").to_owned());
+        let Some(build) = site.to_be_killed(&killed, lines).await else { continue };
+        killed.push(build);
         *front.server.lock().expect("not poisoned") = None;
         site.kill();
         site.start();

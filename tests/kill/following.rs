@@ -80,14 +80,8 @@ async fn a_follower_of_builds_whose_server_is_killed_has_exactly_their_logs() {
     while killed.len() < 2 {
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(Instant::now() < patience, "the build that is to be killed never came");
-        let builds = site.get("/builds?status=running").await;
-        let Some(build) = builds["items"].as_array().and_then(|builds| builds.first()).cloned() else { continue };
-        let detail = site.get(&format!("/builds/{}", text(&build, "id"))).await;
-        let share = if killed.is_empty() { 3 } else { 2 };
-        if killed.iter().any(|id| id == text(&build, "id")) || detail["logLines"].as_u64() < Some((lines / share) as u64) {
-            continue;
-        }
-        killed.push(text(&build, "id").to_owned());
+        let Some(build) = site.to_be_killed(&killed, lines).await else { continue };
+        killed.push(build);
         *place.lock().expect("not poisoned") = None;
         site.kill();
         site.start();

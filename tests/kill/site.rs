@@ -94,6 +94,16 @@ async fn receive(mut stream: TcpStream, deliveries: Arc<Mutex<BTreeMap<String, u
 }
 
 impl Site {
+    /// The running build, once enough of its `lines` are there that a kill comes in their middle, and unless it was killed before.
+    pub(super) async fn to_be_killed(&self, killed: &[String], lines: usize) -> Option<String> {
+        let builds = self.get("/builds?status=running").await;
+        let id = super::text(builds["items"].as_array()?.first()?, "id").to_owned();
+        let detail = self.get(&format!("/builds/{id}")).await;
+        let share = if killed.is_empty() { 3 } else { 2 };
+        let is_in_the_middle = detail["logLines"].as_u64() >= Some((lines / share) as u64);
+        (is_in_the_middle && !killed.contains(&id)).then_some(id)
+    }
+
     /// Sets everything up, up to a project with two settings: one that deploys, and one on another engine.
     pub(crate) async fn open(mischief: &str) -> Site {
         let (home, repositories) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
