@@ -8,9 +8,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 root=$PWD
-cookhouse=${FUZZ_BINARY:-$root/target/debug/cookhouse}
+. tests/fuzz/server.sh
 work=${FUZZ_CLIENTS:-$root/target/fuzz/clients}
-[ -x "$cookhouse" ] || cargo build --locked --bin cookhouse
 
 mkdir -p "$work"
 cd "$work"
@@ -32,22 +31,9 @@ echo "Python: generate ..."
 venv/bin/openapi-python-client generate --path openapi.json --output-path cookhouse --meta none --overwrite >python.log 2>&1
 
 echo "A server with something to build ..."
-place=$(mktemp -d)
-demo=
-end() {
-    [ -z "$demo" ] || kill -INT "$demo" 2>/dev/null || true
-    [ -z "$demo" ] || wait "$demo" 2>/dev/null || true
-    rm -rf "$place"
-}
-trap end EXIT
-trap 'exit 130' INT TERM
 "$cookhouse" demo --data "$place/demo" >"$place/demo.log" 2>&1 &
-demo=$!
-for _ in $(seq 1200); do
-    if grep -q 'Ctrl-C ends everything' "$place/demo.log"; then break; fi
-    kill -0 "$demo" || { cat "$place/demo.log"; exit 1; }
-    sleep 0.1
-done
+server=$!
+until_it_says "$place/demo.log" grep -q 'Ctrl-C ends everything' "$place/demo.log"
 TOKEN=$(sed -n 's/^ *TOKEN=//p' "$place/demo.log")
 URL=$(sed -n 's/^ *URL=//p' "$place/demo.log")
 export TOKEN URL

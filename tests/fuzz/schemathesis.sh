@@ -14,23 +14,13 @@ export SCHEMATHESIS_HOOKS=schemathesis_hooks PYTHONPATH=$root/tests/fuzz
 cases=${1:-40}
 [ $# -eq 0 ] || shift
 venv=${FUZZ_VENV:-$root/target/fuzz/venv}
-cookhouse=${FUZZ_BINARY:-$root/target/debug/cookhouse}
+. tests/fuzz/server.sh
 
 if [ ! -x "$venv/bin/st" ]; then
     python3 -m venv "$venv"
     "$venv/bin/pip" install --quiet 'schemathesis==4.32.5' 'openapi-spec-validator==0.9.0'
 fi
-[ -x "$cookhouse" ] || cargo build --locked --bin cookhouse
 
-place=$(mktemp -d)
-server=
-end() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null || true
-    [ -z "$server" ] || wait "$server" 2>/dev/null || true
-    rm -rf "$place"
-}
-trap end EXIT
-trap 'exit 130' INT TERM
 
 echo "Making data: one build from source to download ..."
 "$cookhouse" demo --data "$place/demo" --exit >"$place/demo.log" 2>&1 || { cat "$place/demo.log"; exit 1; }
@@ -42,14 +32,10 @@ spare=$(token "the fuzzer's own tokens")
 # Nobody is slowed down, builds of no engine end at once, and a full disk is not what is tried here.
 export COOKHOUSE_RATE_LIMITS__ENABLED=false COOKHOUSE_DISK__FLOOR_PERCENT=0 COOKHOUSE_DISK__FLOOR_BYTES='64 MiB'
 export COOKHOUSE_OUTBOUND__ALLOW_LOOPBACK=true COOKHOUSE_DISCOVER_ENGINES=false COOKHOUSE_METRICS__PUBLIC=true
-address=127.0.0.1:$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+address=127.0.0.1:$(free_port)
 "$cookhouse" serve --data "$data" --listen "$address" --log-level warn >"$place/server.log" 2>&1 &
 server=$!
-for _ in $(seq 300); do
-    if curl --silent --fail --output "$place/openapi.json" "http://$address/openapi.json"; then break; fi
-    kill -0 "$server" || { cat "$place/server.log"; exit 1; }
-    sleep 0.1
-done
+until_it_says "$place/server.log" curl --silent --fail --output "$place/openapi.json" "http://$address/openapi.json"
 
 echo "The document against the meta-schema of OpenAPI 3.1 ..."
 "$venv/bin/openapi-spec-validator" "$place/openapi.json"

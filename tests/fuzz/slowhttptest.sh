@@ -9,32 +9,19 @@ set -eu
 cd "$(dirname "$0")/../.."
 connections=${1:-2000}
 seconds=${2:-40}
-cookhouse=${FUZZ_BINARY:-$PWD/target/debug/cookhouse}
-[ -x "$cookhouse" ] || cargo build --locked --bin cookhouse
+. tests/fuzz/server.sh
 ulimit -n 16384
 
-place=$(mktemp -d)
-server=
-end() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null || true
-    [ -z "$server" ] || wait "$server" 2>/dev/null || true
-    rm -rf "$place"
-}
-trap end EXIT
-trap 'exit 130' INT TERM
 
 echo 'correct horse battery staple' >"$place/password"
 "$cookhouse" admin create --data "$place/data" --email ada@kitchen.example --password-file "$place/password" --organization Kitchen
 TOKEN=$("$cookhouse" token create --data "$place/data" --email ada@kitchen.example --name honest --scopes read)
 export TOKEN
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free_port)
 # Limits on how often somebody asks would end most of it at once; here the listener stands alone.
 COOKHOUSE_RATE_LIMITS__ENABLED=false "$cookhouse" serve --data "$place/data" --listen "127.0.0.1:$port" --log-level warn >"$place/server.log" 2>&1 &
 server=$!
-until curl --silent --fail --output /dev/null "http://127.0.0.1:$port/healthz"; do
-    kill -0 "$server" || { cat "$place/server.log"; exit 1; }
-    sleep 0.1
-done
+until_it_says "$place/server.log" curl --silent --fail --output /dev/null "http://127.0.0.1:$port/healthz"
 
 code=0
 honest() {
