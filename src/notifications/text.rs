@@ -30,33 +30,29 @@ fn seen(character: char) -> Seen {
 
 /// Text as one line of at most `longest` characters: white space is one space.
 pub(super) fn line(text: &str, longest: usize) -> String {
-    let mut out = String::new();
-    for character in without_escapes(text) {
-        match seen(character) {
-            Seen::Space | Seen::As(' ') if out.is_empty() || out.ends_with(' ') => {}
-            Seen::Space => out.push(' '),
-            Seen::As(character) => out.push(character),
-            Seen::Nothing => {}
+    shown(text, longest, |out, _| {
+        if !out.is_empty() && !out.ends_with(' ') {
+            out.push(' ');
         }
-        // Later characters would be cut off anyway.
-        if out.len() > longest.saturating_mul(4).saturating_add(16) {
-            break;
-        }
-    }
-    out.truncate(out.trim_end().len());
-    cut(out, longest)
+    })
 }
 
 /// A line of a log: its columns stay.
 pub(super) fn log_line(text: &str, longest: usize) -> String {
+    shown(text, longest, |out, space| out.push_str(if space == '\t' { "    " } else { " " }))
+}
+
+/// What a reader sees of a text, cut to `longest` characters; `put_space` says what becomes of white space.
+fn shown(text: &str, longest: usize, put_space: fn(&mut String, char)) -> String {
     let mut out = String::new();
     for character in without_escapes(text) {
         match seen(character) {
-            Seen::Space if character == '\t' => out.push_str("    "),
-            Seen::Space => out.push(' '),
+            Seen::Space => put_space(&mut out, character),
+            Seen::As(' ') => put_space(&mut out, ' '),
             Seen::As(character) => out.push(character),
             Seen::Nothing => {}
         }
+        // Later characters would be cut off anyway.
         if out.len() > longest.saturating_mul(4).saturating_add(16) {
             break;
         }
