@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
-use super::connections::{deploy_bindings, deploy_plugins};
+use super::connections::{ServiceLog, deploy_bindings, deploy_plugins};
 use super::lifecycle::{begin_step, close_steps};
 use super::{Builds, Refused};
 use crate::artifacts;
@@ -223,7 +223,7 @@ impl Builds {
             Err(error) => {
                 // The artifact is worth more than lines about it.
                 tracing::warn!(%error, build.id = %build.id, "a deploy goes on without the build's log");
-                Arc::new(Nowhere)
+                Arc::new(ServiceLog)
             }
         };
         let outcome = self.send(build, entry, &log, give_up).await;
@@ -292,15 +292,6 @@ impl Builds {
             None => Err("The build setting does not name this target any more.".into()),
         }
     }
-}
-
-/// Where lines go when a log cannot be opened.
-pub(super) struct Nowhere;
-
-impl LogSink for Nowhere {
-    fn line(&self, _stream: LogStream, _text: &str) {}
-    fn mask(&self, _secret: &str) {}
-    fn progress(&self, _phase: &str, _done: u64, _total: Option<u64>) {}
 }
 
 fn metadata(build: &Build) -> DeployMetadata {

@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Builds;
-use super::connections::{self, ConnectionError};
-use super::deploy::Nowhere;
+use super::connections::{self, ConnectionError, ServiceLog};
 use crate::model::{BuildSetting, Organization, Project};
 use crate::seams::{CallContext, Revision, SourceError};
 use crate::store::{Read, StoreError};
@@ -43,7 +42,7 @@ impl Builds {
         // Whoever stops waiting stops the call.
         let _stop = cancel.clone().drop_guard();
         let call = CallContext {
-            log: Arc::new(Nowhere),
+            log: Arc::new(ServiceLog),
             cancel,
             wall: patience,
             process_marker: self.process_marker(&format!("head/{}", setting.id)),
