@@ -11,7 +11,9 @@ use super::cursor::Cursors;
 use super::endpoint::{Call, Created, NoContent, Ok200, Resource};
 use super::error::{ApiError, Problem, Result};
 use super::githost::Githost;
+use super::idempotency::Idempotency;
 use super::query::{FromQuery, Query};
+use crate::app::App;
 use crate::builds::lifecycle::LifecycleError;
 use crate::model::page::Page;
 use crate::model::project::{SourceLink, UprojectInfo, is_repository_name};
@@ -292,9 +294,21 @@ pub(super) async fn add_repo(call: Call<(), (), AddRepo>) -> Result<Created<Deta
         updated_at: now,
         version: 1,
     };
+    link(&call.app, call.idempotency, project, |_| Ok(())).await
+}
+
+/// Stores a project that nobody has linked yet. `is_still_possible` looks, in the same transaction, at what may have gone
+/// since it was looked at.
+pub(super) async fn link(
+    app: &App,
+    idempotency: Idempotency,
+    project: Project,
+    is_still_possible: impl FnOnce(&crate::store::Change) -> Result<()> + Send + 'static,
+) -> Result<Created<Detail>> {
     let created = Created::new(&format!("/projects/{}", project.id), &Detail::new(&project, &[]), Some(project.version))?;
-    let (answer, idempotency) = (created.clone(), call.idempotency);
+    let answer = created.clone();
     let insert = move |change: &crate::store::Change| {
+        is_still_possible(change)?;
         let key = tables::project_source_key(project.source.kind(), project.source.repo_link(), &project.uproject_path);
         if change.find(project.organization_id, &tables::PROJECTS_BY_SOURCE, &key)?.is_some() {
             return Err(ApiError::from(Problem::ProjectExists));
@@ -302,7 +316,7 @@ pub(super) async fn add_repo(call: Call<(), (), AddRepo>) -> Result<Created<Deta
         change.put(&project)?;
         idempotency.remember(change, &answer)
     };
-    call.app.store.write(insert).await?;
+    app.store.write(insert).await?;
     Ok(created)
 }
 

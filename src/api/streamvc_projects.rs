@@ -4,13 +4,13 @@ use super::body::{self, Check, Fault, Fields, ReadFields};
 use super::build_setting_fields::stream_path;
 use super::endpoint::{Call, Created};
 use super::error::{ApiError, Problem, Result};
-use super::projects::{Detail, project_name, uproject_path};
+use super::projects::{self, Detail, project_name, uproject_path};
 use super::streamvc::Streamvc;
 use crate::model::organization::StreamvcConnection;
 use crate::model::project::SourceLink;
 use crate::model::validation::InvalidCode;
 use crate::model::{Id, Organization, Project};
-use crate::store::{Read, tables};
+use crate::store::Read;
 
 /// Body of POST `/projects/add-streamvc`
 pub(super) struct AddStreamvc {
@@ -90,20 +90,7 @@ pub(super) async fn add(call: Call<(), (), AddStreamvc>) -> Result<Created<Detai
         updated_at: now,
         version: 1,
     };
-    let created = Created::new(&format!("/projects/{}", project.id), &Detail::new(&project, &[]), Some(project.version))?;
-    let (answer, idempotency) = (created.clone(), call.idempotency);
-    let insert = move |change: &crate::store::Change| {
-        // It may have been taken away meanwhile.
-        connection(change, organization_id)?;
-        let key = tables::project_source_key(project.source.kind(), project.source.repo_link(), &project.uproject_path);
-        if change.find(organization_id, &tables::PROJECTS_BY_SOURCE, &key)?.is_some() {
-            return Err(ApiError::from(Problem::ProjectExists));
-        }
-        change.put(&project)?;
-        idempotency.remember(change, &answer)
-    };
-    call.app.store.write(insert).await?;
-    Ok(created)
+    projects::link(&call.app, call.idempotency, project, move |change| connection(change, organization_id).map(drop)).await
 }
 
 #[cfg(test)]
