@@ -113,7 +113,7 @@ pub struct Route {
     /// Honours `If-Match`.
     pub is_conditional: bool,
     /// What this row refuses besides what its columns tell already: its handler's own problems.
-    pub refuses: &'static [Problem],
+    pub refuses: Vec<Problem>,
     pub(super) handler: Handler,
     pub(super) shape: fn(&mut SchemaGenerator, &app::Settings) -> Shape,
 }
@@ -187,9 +187,9 @@ impl Route {
         self
     }
 
-    /// The row's handler has reasons of its own to refuse. Tests fail when it answers with one that is not listed.
+    /// The row's handler has reasons of its own to refuse; called again, further ones. Tests fail when it answers with one that is not listed.
     pub fn refuses(mut self, problems: &'static [Problem]) -> Self {
-        self.refuses = problems;
+        self.refuses.extend_from_slice(problems);
         self
     }
 
@@ -267,7 +267,7 @@ where
         deprecation: None,
         is_stream: false,
         is_conditional: false,
-        refuses: &[],
+        refuses: Vec::new(),
         handler,
         shape: shape::<P, Q, B, A>,
     }

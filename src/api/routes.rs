@@ -49,20 +49,6 @@ const GITHOST: &[Problem] = &[
     Problem::StorageFull,
 ];
 
-/// What linking a codebase can come to.
-const ADDING: &[Problem] = &[
-    Problem::InsufficientScope,
-    Problem::ProjectExists,
-    Problem::GithostNotConnected,
-    Problem::InstallationNotFound,
-    Problem::RepositoryNotFound,
-    Problem::BranchNotFound,
-    Problem::UprojectNotFound,
-    Problem::MultipleUprojects,
-    Problem::UpstreamError,
-    Problem::UpstreamRateLimited,
-];
-
 /// The route table. What the server serves, what it documents and what the tests try all come from here.
 #[rustfmt::skip]
 pub fn routes() -> Vec<Route> {
@@ -93,7 +79,7 @@ pub fn routes() -> Vec<Route> {
         delete("/members/{userId}",     "removeMember",     Needs(Administer),      "Remove a member; their sessions and tokens end",       members::remove).conditional().refuses(&[Problem::LastAdmin]),
 
         get   ("/projects",             "listProjects",     Needs(Read),            "List projects",                                        projects::list),
-        post  ("/projects/add-repo",    "addRepo",          Needs(Write),           "Link a git-hosted repository",                         projects::add_repo).creates().refuses(ADDING),
+        post  ("/projects/add-repo",    "addRepo",          Needs(Write),           "Link a git-hosted repository",                         projects::add_repo).creates().refuses(&[Problem::InsufficientScope, Problem::ProjectExists]).refuses(GITHOST),
         post  ("/projects/add-streamvc", "addStreamvc",     Needs(Write),           "Link a stream of the version-control server",          streamvc_projects::add).creates().refuses(STREAMVC),
         get   ("/projects/{id}",        "getProject",       Needs(Read),            "Show one project",                                     projects::show),
         patch ("/projects/{id}",        "changeProject",    Needs(Write),           "Change a project's name and description",              projects::change).conditional(),

@@ -35,7 +35,7 @@ pub(super) fn of(route: &Route, shape: &Shape) -> Vec<Problem> {
     // A page of another origin, or one stream too many.
     add(route.is_stream, &[Problem::Forbidden, Problem::TooManyStreams]);
     add(in_parts, &[Problem::PreconditionFailed, Problem::RangeNotSatisfiable]);
-    add(true, route.refuses);
+    add(true, &route.refuses);
     Problem::ALL.iter().copied().filter(|problem| found.contains(problem)).collect()
 }
 
