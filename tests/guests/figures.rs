@@ -48,6 +48,7 @@ async fn git(place: &Path, arguments: &[&str]) -> Duration {
     began.elapsed()
 }
 
+/// `cargo nextest run --run-ignored all --no-capture -E 'test(twenty_thousand_files)'`
 #[ignore = "a measurement of minutes"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_and_a_second_build_of_twenty_thousand_files() {
@@ -84,6 +85,7 @@ async fn a_first_and_a_second_build_of_twenty_thousand_files() {
     assert!(ours_first < clone * 3 && ours_second < Duration::from_secs(30), "{ours_first:?} {ours_second:?}");
 }
 
+/// `cargo nextest run --run-ignored all --no-capture -E 'test(two_hundred_thousand)'`
 #[ignore = "takes minutes and 200,000 inodes"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_thousand_files_are_found_and_checked_out() {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, HeaderValue, LINK, LOCATION};
@@ -16,6 +17,23 @@ use super::rest_shapes::{self, Flavor};
 
 /// The most of a file that the contents endpoint wraps.
 const WRAPPED_LIMIT: u64 = 1 << 20;
+
+/// The tree that was listed last with all that is in it: a large one is asked for page by page.
+#[derive(Debug, Default)]
+pub(super) struct Listed(tokio::sync::Mutex<Option<(String, Arc<[Entry]>)>>);
+
+impl Listed {
+    /// Its entries never change: the hash names them.
+    async fn tree(&self, directory: &Path, hash: &str) -> io::Result<Arc<[Entry]>> {
+        let mut last = self.0.lock().await;
+        if let Some((_, entries)) = last.as_ref().filter(|(listed, _)| listed == hash) {
+            return Ok(entries.clone());
+        }
+        let entries: Arc<[Entry]> = repositories::tree(directory, hash, true, None).await?.into();
+        *last = Some((hash.to_owned(), entries.clone()));
+        Ok(entries)
+    }
+}
 
 /// A request's words.
 struct Asked<'a> {
@@ -193,7 +211,11 @@ impl Asked<'_> {
     async fn tree(&self, directory: &Path, name: &str) -> io::Result<Answer> {
         let Some(hash) = repositories::resolve(directory, name, "tree").await? else { return Ok(not_found()) };
         let is_recursive = self.query.iter().any(|(key, _)| key == "recursive");
-        let mut entries = repositories::tree(directory, &hash, is_recursive, None).await?;
+        let entries = if is_recursive {
+            self.server.listed.tree(directory, &hash).await?
+        } else {
+            repositories::tree(directory, &hash, false, None).await?.into()
+        };
         let total = entries.len();
         if self.flavor == Flavor::V1 {
             let size = self.size(1000, 1000);
@@ -202,10 +224,8 @@ impl Asked<'_> {
             return Ok(document(&rest_shapes::tree(&self.place(), &hash, &shown, page * size < total, Some((page, total)))));
         }
         let is_truncated = is_recursive && total > self.server.settings.tree_limit;
-        if is_truncated {
-            entries.truncate(self.server.settings.tree_limit);
-        }
-        Ok(document(&rest_shapes::tree(&self.place(), &hash, &entries.iter().collect::<Vec<_>>(), is_truncated, None)))
+        let shown: Vec<&Entry> = entries.iter().take(if is_truncated { self.server.settings.tree_limit } else { total }).collect();
+        Ok(document(&rest_shapes::tree(&self.place(), &hash, &shown, is_truncated, None)))
     }
 
     async fn contents(&self, directory: &Path, path: &str) -> io::Result<Answer> {
