@@ -16,7 +16,7 @@ use percent_encoding::percent_decode_str;
 use super::activity::Activity;
 use super::auth;
 use super::compress;
-use super::endpoint::{self, Body, Deprecation, Head, Produces, RawCall, Route};
+use super::endpoint::{self, Access, Body, Deprecation, Head, Produces, RawCall, Route};
 use super::error::{ApiError, Problem, Result};
 use super::link::Link;
 use super::openapi;
@@ -24,7 +24,9 @@ use super::query::Pairs;
 use super::rate_limits::{self, Counted, RateLimiter, Standing};
 use super::refusals::Refusals;
 use crate::app::App;
+use crate::model::Timestamp;
 use crate::model::network::Network;
+use crate::model::permission::Permission;
 use crate::model::validation::InvalidCode;
 use crate::store::audit::{self, Origin};
 
@@ -88,7 +90,7 @@ impl Router {
         connection.activity.works();
         let mut result = self.run(request, &connection, client, request_id.clone(), &mut trace).await;
         if !trace.is_counted {
-            // Refused before anybody knew who asks.
+            // Nobody knows who asks.
             trace.standings = self.limiter.address(client.address, Counted::Requests);
             if let Err(refusal) = rate_limits::check(&trace.standings) {
                 result = Err(refusal);
@@ -146,19 +148,29 @@ impl Router {
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let host = check_host(parts.version, &parts.headers)?;
         let path = parts.uri.path().to_owned();
-        let (row, parameters) = self.find(&parts.method, &path)?;
-        let Some(row) = row else { return Ok(options(&self.allowed(&path))) };
-        trace.operation = Some(row.operation_id);
-        trace.deprecation = row.deprecation;
-        if row.produces == Produces::Json && !accepts_json(&parts.headers) {
-            return Err(Problem::NotAcceptable.into());
-        }
         let (base_url, is_secure) = self.base_url(host, connection.is_tls);
         let Client { address: peer, is_local } = client;
         let link = connection.link.clone();
         let head =
             Head { method: parts.method, path, headers: parts.headers, request_id, peer, is_local, base_url, is_secure, link, upgrade };
         let head = Arc::new(head);
+        let (row, parameters) = match self.find(&head.method, &head.path) {
+            Ok((Some(row), parameters)) => (row, parameters),
+            Ok((None, _)) => {
+                self.count_without_row(&head, trace)?;
+                return Ok(options(&self.allowed(&head.path)));
+            }
+            Err(refusal) => {
+                self.count_without_row(&head, trace)?;
+                return Err(refusal);
+            }
+        };
+        trace.operation = Some(row.operation_id);
+        trace.deprecation = row.deprecation;
+        if row.produces == Produces::Json && !accepts_json(&head.headers) {
+            self.count_without_row(&head, trace)?;
+            return Err(Problem::NotAcceptable.into());
+        }
         let origin = Origin::of_request(self.app.clock.clone(), row.operation_id, &head.request_id, head.peer);
         let request = Asked { parameters, query: parts.uri.query().unwrap_or(""), body, activity: connection.activity.clone() };
         let outcome = self.serve(row, &head, request, &origin, trace).await;
@@ -167,6 +179,15 @@ impl Router {
             _ => {}
         }
         outcome
+    }
+
+    /// Counts a request that no row looks at: as one of whoever shows a good token, and of its address otherwise.
+    fn count_without_row(&self, head: &Head, trace: &mut Trace) -> Result<()> {
+        let Ok(Some(caller)) = auth::identify(&self.app, Access::Needs(Permission::Own), head) else { return Ok(()) };
+        trace.caller = Some(caller.label());
+        trace.standings = self.limiter.caller(&caller, Counted::Requests);
+        trace.is_counted = true;
+        rate_limits::check(&trace.standings)
     }
 
     /// Identifies, authorizes, runs.

@@ -84,6 +84,27 @@ async fn strangers_share_the_limit_of_their_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_no_row_sees_counts_for_whoever_shows_a_token() {
+    let (server, admin) = server(5).await;
+    let as_admin = |method: &str, path: &str| server.ask(method, path).bearer(&admin.token);
+    let asks = [
+        (as_admin("GET", "/nothing"), 404),
+        (as_admin("PUT", "/projects"), 405),
+        (as_admin("OPTIONS", "/projects"), 204),
+        (as_admin("GET", "/projects").header("Accept", "text/html"), 406),
+        (as_admin("GET", "/projects/%2e"), 404),
+    ];
+    for (left, (ask, status)) in (0..5).rev().zip(asks) {
+        let reply = ask.send().await.expect(status);
+        assert!(reply.header("ratelimit").is_some_and(|value| value.starts_with(&format!("\"default\";r={left};"))), "{reply:?}");
+    }
+    as_admin("GET", "/nothing").send().await.expect(429);
+    // Strangers have their own measure, and a made-up token is a stranger's.
+    let stranger = server.ask("GET", "/nothing").bearer("ckh_made_up").send().await.expect(404);
+    assert!(stranger.header("ratelimit").is_some_and(|value| value.starts_with("\"anonymous\";r=3;")), "{stranger:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn signing_in_is_limited_by_address_whatever_the_account() {
     let (server, _) = server(50).await;
     for (number, status) in [401, 401, 429].into_iter().enumerate() {
