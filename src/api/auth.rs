@@ -139,6 +139,22 @@ impl Caller {
         }
     }
 
+    /// Refuses a token that does no more than start one build setting, as the trigger of a version-control server has it: what
+    /// it started it may read, and nothing else (decisions 4).
+    pub fn check_acts_on(&self, build: &Build) -> Result<()> {
+        let only_starts = |token: &ApiToken| {
+            token.build_setting_ids.as_ref().is_some_and(|settings| settings.len() == 1) && token.scopes == [Scope::Trigger]
+        };
+        match self.token().is_some_and(only_starts) {
+            false => Ok(()),
+            true if self.may_see(build) => Err(ApiError::new(
+                Problem::InsufficientScope,
+                "This token starts one build setting and reads what it started, nothing else.",
+            )),
+            true => Err(Problem::NotFound.into()),
+        }
+    }
+
     /// Whether the caller may see a build: a token with nothing but `trigger` sees only those that it started.
     pub fn may_see(&self, build: &Build) -> bool {
         let started_it = build.triggered_by == self.cause();

@@ -270,7 +270,9 @@ pub(super) async fn change(call: Call<Id<Build>, (), BuildChange>) -> Result<Res
 /// A build that the caller's token may act on, not only look at.
 fn find_for_change(rows: &impl Read, caller: &Caller, id: Id<Build>) -> Result<Build> {
     let build: Option<Build> = rows.get(caller.organization(), id)?;
-    build.filter(|build| caller.reaches_setting(build.project_id, build.build_setting_id)).ok_or_else(|| Problem::NotFound.into())
+    let build = build.filter(|build| caller.reaches_setting(build.project_id, build.build_setting_id)).ok_or(Problem::NotFound)?;
+    caller.check_acts_on(&build)?;
+    Ok(build)
 }
 
 fn refusal(error: Refused) -> ApiError {
