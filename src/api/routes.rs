@@ -67,7 +67,8 @@ pub fn routes() -> Vec<Route> {
         get   ("/auth/me",              "getMe",            Needs(Own),             "Who the caller is",                                    sessions::me),
         get   ("/auth/tokens",          "listTokens",       Needs(Own),             "List one's own tokens; as an admin, all",              tokens::list).refuses(&[Problem::InsufficientScope]),
         post  ("/auth/tokens",          "createToken",      Needs(Own),             "Make a token; it is shown once",                       tokens::create).creates().refuses(&[Problem::InsufficientScope]),
-        delete("/auth/tokens/{id}",     "revokeToken",      Needs(Own),             "Revoke a token",                                       tokens::revoke).refuses(&[Problem::InsufficientScope]),
+        get   ("/auth/tokens/{id}",     "getToken",         Needs(Own),             "Show one token",                                       tokens::show).refuses(&[Problem::InsufficientScope]),
+        delete("/auth/tokens/{id}",     "revokeToken",      Needs(Own),             "Revoke a token",                                       tokens::revoke).conditional().refuses(&[Problem::InsufficientScope]),
         post  ("/auth/tokens/{id}/rotate", "rotateToken",   Needs(Own),             "Give a token a new secret; the old one ends",          tokens::rotate).creates().refuses(&[Problem::InsufficientScope]),
 
         post  ("/auth/stream-ticket",   "createStreamTicket", Needs(Own),           "Make a ticket that opens one stream",                  live::ticket),

@@ -5,8 +5,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::body::{self, Check, Fault, Fields, ReadFields};
+use super::conditional::check_match;
 use super::cursor::Cursors;
-use super::endpoint::{Call, Created, NoContent, Ok200};
+use super::endpoint::{Call, Created, NoContent, Ok200, Resource};
 use super::error::{ApiError, Problem, Result};
 use super::openapi::shape::id_of;
 use super::query::{FromQuery, Query};
@@ -20,6 +21,8 @@ use crate::store::{Order, Read, StoreError, tables};
 
 /// Projects or settings that one token may be limited to.
 const LIMITED_TO: usize = 100;
+/// Nobody changes what is shown of a token.
+const VERSION: u64 = 0;
 
 impl ReadFields for NewToken {
     fn read(fields: &mut Fields) -> Option<Self> {
@@ -136,11 +139,21 @@ pub(super) async fn list(call: Call<(), Paging>) -> Result<Ok200<Page<TokenView>
     Ok(Ok200(Page { items: items.iter().map(|token| TokenView::new(token, None)).collect(), next_cursor }))
 }
 
+/// One of the tokens of [`list`].
+pub(super) async fn show(call: Call<Id<ApiToken>>) -> Result<Resource<TokenView>> {
+    call.caller.check_makes_tokens()?;
+    let reach = call.caller.reach();
+    let found: Option<ApiToken> = call.app.store.read(|snapshot| snapshot.get::<ApiToken>(call.caller.organization(), call.path))?;
+    let token = found.filter(|token| People::may_see_token(&reach, token)).ok_or(Problem::NotFound)?;
+    Ok(Resource { value: TokenView::new(&token, None), version: VERSION })
+}
+
 /// Makes a token.
 pub(super) async fn create(call: Call<(), (), NewToken>) -> Result<Created<TokenView>> {
     call.caller.check_makes_tokens()?;
     let (token, secret) = call.app.people.new_token(&call.caller.reach(), call.body)?;
-    let created = Created::new(&format!("/auth/tokens/{}", token.id), &TokenView::new(&token, Some(secret.reveal().clone())), None)?;
+    let created =
+        Created::new(&format!("/auth/tokens/{}", token.id), &TokenView::new(&token, Some(secret.reveal().clone())), Some(VERSION))?;
     let (answer, idempotency) = (created.clone(), call.idempotency);
     call.app
         .store
@@ -155,6 +168,7 @@ pub(super) async fn create(call: Call<(), (), NewToken>) -> Result<Created<Token
 /// Revokes a token.
 pub(super) async fn revoke(call: Call<Id<ApiToken>>) -> Result<NoContent> {
     call.caller.check_makes_tokens()?;
+    check_match(&call.head, VERSION)?;
     call.app.people.revoke_token(&call.caller.reach(), call.path).await?;
     Ok(NoContent)
 }
@@ -171,7 +185,8 @@ pub(super) async fn rotate(call: Call<Id<ApiToken>>) -> Result<Created<TokenView
             if token.expires_at.is_some_and(|end| end <= people.now()) {
                 return Err(ApiError::from(Problem::TokenExpired));
             }
-            let created = Created::new(&format!("/auth/tokens/{id}"), &TokenView::new(&token, Some(secret.reveal().clone())), None)?;
+            let created =
+                Created::new(&format!("/auth/tokens/{id}"), &TokenView::new(&token, Some(secret.reveal().clone())), Some(VERSION))?;
             idempotency.remember(change, &created)?;
             Ok(created)
         })

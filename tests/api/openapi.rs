@@ -220,6 +220,13 @@ impl Witness<'_> {
         if reply.status < 400 {
             self.seen.insert(name);
         }
+        // What was made is where the answer says.
+        if let (201, Some(location), Some(person)) = (reply.status, reply.header("location"), person) {
+            let found = self.server.get(person, location).await.status;
+            if found != 200 {
+                self.wrong.push(format!("{at}: {location} answers {found}"));
+            }
+        }
         reply
     }
 }
@@ -400,6 +407,7 @@ async fn real_answers_are_as_documented() {
     let made = witness.ask(some, "POST /auth/tokens", "/auth/tokens", Some(token), &[]).await.expect(201).json();
     let token = format!("/auth/tokens/{}", made["id"].as_str().unwrap());
     witness.ask(some, "GET /auth/tokens", "/auth/tokens", None, &[]).await.expect(200);
+    witness.ask(some, "GET /auth/tokens/{id}", &token, None, &[]).await.expect(200);
     witness.ask(some, "POST /auth/tokens/{id}/rotate", &format!("{token}/rotate"), None, &[]).await.expect(201);
     witness.ask(some, "DELETE /auth/tokens/{id}", &token, None, &[]).await.expect(204);
     witness.ask(some, "DELETE /auth/tokens/{id}", &token, None, &[]).await.expect(404);

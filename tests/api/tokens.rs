@@ -5,6 +5,7 @@ use cookhouse::model::{ApiToken, Timestamp};
 use cookhouse::store::Read;
 use serde_json::json;
 
+use super::{build_setting, connected, project, triggered};
 use crate::support::server::{Person, TestServer};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,6 +85,57 @@ async fn a_token_never_reaches_further_than_its_maker() {
     let id = "0000000000000000000000zz";
     let reply = server.post(&admin, "/auth/tokens", json!({"name": "x", "scopes": ["admin"], "projectIds": [id]})).await;
     assert_eq!(reply.expect(400).details(), ["projectIds:invalid_value"], "a project that does not exist");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_shown_where_its_location_says() {
+    let server = TestServer::start().await;
+    let admin = server.admin().await;
+    let made = server.post(&admin, "/auth/tokens", json!({"name": "x", "scopes": ["read"]})).await.expect(201);
+    let path = made.header("location").expect("a location").to_owned();
+    let mut expected = made.json();
+    expected.as_object_mut().expect("an object").remove("token");
+    let shown = server.get(&admin, &path).await.expect(200);
+    assert_eq!(shown.json(), expected);
+    let tag = shown.header("etag").expect("a tag").to_owned();
+    let known = server.ask("GET", &path).bearer(&admin.token).header("If-None-Match", &tag);
+    known.send().await.expect(304);
+    let member = server.person(admin.user.organization_id, Role::Member).await;
+    let session = server.app.people.begin_session(member.user.clone()).await.expect("a session");
+    let as_member = Person { user: member.user.clone(), token: session.access_token.reveal().clone() };
+    assert_eq!(server.get(&as_member, &path).await.expect(404).code(), "not_found");
+    assert_eq!(server.get(&member, &path).await.expect(403).code(), "insufficient_scope");
+    let revoke = |tag: &str| server.ask("DELETE", &path).bearer(&admin.token).header("If-Match", tag).send();
+    assert_eq!(revoke("\"7-0\"").await.expect(412).code(), "precondition_failed");
+    revoke(&tag).await.expect(204);
+    server.get(&admin, &path).await.expect(404);
+}
+
+/// Decisions 4: the trigger token of a version-control server starts one setting and reads what it started, nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_trigger_of_one_setting_does_nothing_else() {
+    let (server, admin) = connected().await;
+    let project = project(&server, &admin).await;
+    let (setting, other) = (build_setting(&server, &admin, &project).await, build_setting(&server, &admin, &project).await);
+    let id = setting.rsplit('/').next().expect("an id");
+    let token = json!({"name": "trigger", "scopes": ["trigger"], "buildSettingIds": [id]});
+    let token = server.post(&admin, "/auth/tokens", token).await.expect(201).json()["token"].as_str().expect("a token").to_owned();
+    let script = Person { user: admin.user.clone(), token };
+    let (own, others) = (triggered(&server, &script, &setting).await, triggered(&server, &admin, &setting).await);
+    server.get(&script, &format!("/builds/{own}")).await.expect(200);
+    server.get(&script, &format!("/builds/{others}")).await.expect(404);
+    server.post(&script, &format!("{other}/trigger"), json!({})).await.expect(404);
+    for (build, status, code) in [(&own, 403, "insufficient_scope"), (&others, 404, "not_found")] {
+        for action in ["cancel", "retry", "deploy"] {
+            let reply = server.post(&script, &format!("/builds/{build}/{action}"), json!({})).await;
+            assert_eq!((reply.status, reply.code().as_str()), (status, code), "{action}");
+        }
+        let reply = server.patch(&script, &format!("/builds/{build}"), json!({"pinned": true})).await;
+        assert_eq!((reply.status, reply.code().as_str()), (status, code));
+    }
+    // The scope by itself does all of that.
+    let wide = Person { token: server.token(&admin.user, &[Scope::Trigger]).await, ..admin.clone() };
+    server.post(&wide, &format!("/builds/{own}/cancel"), json!({})).await.expect(202);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -100,6 +100,7 @@ const TEXTS: &[(&str, &str)] = &[
         "createToken",
         "The answer is the only place where `token` is shown: store it now. A token never reaches further than whoever makes it; `projectIds` and `buildSettingIds` narrow it further. A version-control server's trigger script gets the scope `trigger` and one build setting: it can start that setting and read the builds that it started, nothing else.",
     ),
+    ("getToken", "What the list shows of it. The secret is never shown again."),
     ("revokeToken", "It ends at once. Repeating this is 404."),
     ("rotateToken", "The same token with a new secret, shown once; the old secret ends at once."),
     ("listProjects", "Oldest first."),
