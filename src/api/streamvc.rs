@@ -29,6 +29,15 @@ use crate::uproject;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// No directory of a project is deeper; only the path that was named is looked for.
 const DEEPEST: u32 = 64;
+/// What [`StreamServerAddress::parse`] takes, for the documentation; which bracketed text is an IPv6 address no pattern tells.
+const SERVER_PATTERN: &str = concat!(
+    "^(?!([sS][sS][lL]|[tT][cC][pP])(4|6|46|64)?:[^:]*$)(([sS][sS][lL]|[tT][cC][pP])(4|6|46|64)?:)?",
+    "(\\[[0-9A-Fa-f:.]+\\]|(?!-)[A-Za-z0-9._-]*[A-Za-z0-9_-]\\.*):",
+    "0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$"
+);
+/// What [`user_name`] takes, for the documentation.
+const USER_PATTERN: &str = "^(?!-)[^\\x00-\\x20\\x7f-\\xa0@#%*\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]+$";
+const NO_TOOL: &str = "This service has no p4 program; its administrator installs one and names it as `tools.p4`.";
 
 /// The version-control server's connection, without its secret.
 #[derive(Serialize, JsonSchema)]
@@ -90,18 +99,20 @@ impl ReadFields for ConnectStreamvc {
 }
 
 fn server_url() -> Check<'static, String> {
-    body::text(300).and(|text| match StreamServerAddress::parse(&text) {
+    let check = body::text(300).and(|text| match StreamServerAddress::parse(&text) {
         Some(_) => Ok(text),
         None => Err(Fault::invalid("must look like ssl:host:port or tcp:host:port")),
-    })
+    });
+    check.with("pattern", SERVER_PATTERN)
 }
 
 fn user_name() -> Check<'static, String> {
-    body::text(256).and(|text| {
+    let check = body::text(256).and(|text| {
         let is_name =
             !text.is_empty() && !text.starts_with('-') && !text.chars().any(|c| c.is_control() || c.is_whitespace() || "@#%*".contains(c));
         if is_name { Ok(text) } else { Err(Fault::invalid("must be a user's name, without spaces and @ # % *")) }
-    })
+    });
+    check.with("pattern", USER_PATTERN)
 }
 
 fn ticket() -> Check<'static, Secret> {
@@ -218,6 +229,8 @@ fn check_refusal(error: SourceError, wanted: &Wanted) -> ApiError {
         (SourceProblem::Unauthenticated, Some("user")) => failed("userName", InvalidCode::AuthFailed, said()),
         (SourceProblem::Unauthenticated | SourceProblem::Forbidden, _) => failed("ticket", InvalidCode::AuthFailed, said()),
         (SourceProblem::Unavailable | SourceProblem::TimedOut, _) => failed("serverUrl", InvalidCode::Unreachable, said()),
+        // Credentials that nobody can try have not passed the check either (specification, "Errors").
+        (_, Some("tool-not-granted" | "tool-missing")) => failed("serverUrl", InvalidCode::Unreachable, NO_TOOL.to_owned()),
         _ => return refusal(error),
     };
     refusal.because(error)
@@ -289,9 +302,7 @@ impl Streamvc {
 fn refusal(error: SourceError) -> ApiError {
     let upstream = |text: &str| ApiError::new(Problem::UpstreamError, text);
     let refusal = match (error.problem, error.reason.as_deref()) {
-        (_, Some("tool-not-granted" | "tool-missing")) => {
-            upstream("This service has no p4 program; its administrator installs one and names it as `tools.p4`.")
-        }
+        (_, Some("tool-not-granted" | "tool-missing")) => upstream(NO_TOOL),
         (_, Some("tool-version")) => upstream(&format!("The p4 program of this service is no use: {}.", error.message)),
         (_, Some("untrusted-certificate")) => upstream(
             "The version-control server has another key than the one that is trusted; an admin has to look at that and store its fingerprint.",
@@ -316,4 +327,27 @@ fn refusal(error: SourceError) -> ApiError {
         }
     };
     refusal.because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_that_nobody_can_try_do_not_pass() {
+        let wanted = Wanted { server_url: "ssl:vcs:1666".into(), user_name: "builder".into(), ticket: None, fingerprint: None };
+        for reason in ["tool-not-granted", "tool-missing"] {
+            let error = || SourceError {
+                problem: SourceProblem::Broken,
+                message: "no such program".into(),
+                retry_after: None,
+                reason: Some(reason.to_owned()),
+            };
+            let refused = check_refusal(error(), &wanted);
+            assert_eq!((refused.problem, refused.details[0].code), (Problem::StreamvcCheckFailed, InvalidCode::Unreachable));
+            assert!(refused.details[0].message.contains("tools.p4"));
+            // Of what is stored already it is the service that fails.
+            assert_eq!(refusal(error()).problem, Problem::UpstreamError);
+        }
+    }
 }
