@@ -60,6 +60,9 @@ fn parse(text: String) -> Result<Address, Fault> {
     if bare.is_empty() || !host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte)) {
         return Err(not_a_url());
     }
+    if bare.parse().is_ok_and(is_never_reached) {
+        return Err(Fault::invalid("is an address that the service never connects to"));
+    }
     let is_near = is_near(bare);
     match scheme {
         "https" => {}
@@ -82,6 +85,15 @@ fn is_private(address: IpAddr) -> bool {
         IpAddr::V4(address) => address.is_private() || address.is_loopback(),
         // fc00::/7 is the private range of IPv6.
         IpAddr::V6(address) => address.is_loopback() || address.segments()[0] & 0xfe00 == 0xfc00,
+    }
+}
+
+/// What `outbound` refuses whatever is configured, as far as its form tells: a machine's own neighbourhood, where clouds keep
+/// their metadata, and what is no address of one machine.
+fn is_never_reached(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.is_link_local() || address.is_unspecified() || address.is_multicast() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unspecified() || address.is_multicast() || address.segments()[0] & 0xffc0 == 0xfe80,
     }
 }
 
@@ -113,6 +125,12 @@ mod tests {
             "http://a.example/",
             "http://8.8.8.8/",
             "http://169.254.169.254/",
+            "https://169.254.169.254/latest",
+            "https://[fe80::1]/",
+            "https://[::ffff:169.254.1.1]/",
+            "https://0.0.0.0/",
+            "https://[::]/",
+            "https://224.0.0.1/",
             "https://user:word@a.example/",
             "https://a.example/#x",
             "https://a.example\\@b/",
