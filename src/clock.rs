@@ -9,11 +9,20 @@ use crate::model::{Id, Timestamp};
 #[derive(Debug, Default)]
 pub struct Clock {
     last: Mutex<(u64, u128)>,
+    standing: Option<Timestamp>,
 }
 
 impl Clock {
+    /// A clock that stands still, so that what is made of its times can be compared to the letter. Its ids still increase.
+    pub fn standing_at(time: Timestamp) -> Self {
+        Clock { standing: Some(time), ..Clock::default() }
+    }
+
     /// The time of day.
     pub fn now(&self) -> Timestamp {
+        if let Some(time) = self.standing {
+            return time;
+        }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }

@@ -10,6 +10,7 @@ mod conversation;
 mod downloads;
 mod every_route;
 mod githost_proxy;
+mod golden;
 mod hook_examples;
 mod hooks;
 mod hostile;

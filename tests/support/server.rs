@@ -111,7 +111,13 @@ impl TestServer {
 
     /// The same with other limits of the live channel.
     pub async fn start_live(directory: Arc<TempDir>, live: live::Settings) -> Self {
-        Self::start_all(directory, |_| {}, |_, _| {}, None, live, None).await
+        Self::start_all(directory, |_| {}, |_, _| {}, None, live, None, Clock::default()).await
+    }
+
+    /// The same while the clock stands still.
+    pub async fn start_at(time: Timestamp) -> Self {
+        let (directory, clock) = (Arc::new(TempDir::new().expect("a directory")), Clock::standing_at(time));
+        Self::start_all(directory, |_| {}, |_, _| {}, None, live::Settings::default(), None, clock).await
     }
 
     /// The same with other limits.
@@ -121,23 +127,40 @@ impl TestServer {
 
     /// The same with other settings of the API and other routes.
     pub async fn start_api(change: impl FnOnce(&mut app::Settings, &mut Vec<Route>)) -> Self {
-        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, change, None, live::Settings::default(), None).await
+        Self::start_all(
+            Arc::new(TempDir::new().expect("a directory")),
+            |_| {},
+            change,
+            None,
+            live::Settings::default(),
+            None,
+            Clock::default(),
+        )
+        .await
     }
 
     /// The same with another git host than the model.
     pub async fn start_on(host: Arc<dyn SourceControl>) -> Self {
-        Self::start_all(Arc::new(TempDir::new().expect("a directory")), |_| {}, |_, _| {}, Some(host), live::Settings::default(), None)
-            .await
+        Self::start_all(
+            Arc::new(TempDir::new().expect("a directory")),
+            |_| {},
+            |_, _| {},
+            Some(host),
+            live::Settings::default(),
+            None,
+            Clock::default(),
+        )
+        .await
     }
 
     /// On a directory that another one left behind.
     pub async fn start_in(directory: Arc<TempDir>, change: impl FnOnce(&mut Settings)) -> Self {
-        Self::start_all(directory, change, |_, _| {}, None, live::Settings::default(), None).await
+        Self::start_all(directory, change, |_, _| {}, None, live::Settings::default(), None, Clock::default()).await
     }
 
     /// On a directory that may be another one's, sending to webhooks in this way.
     pub async fn start_sending(directory: Arc<TempDir>, outbound: Outbound, settings: webhooks::Settings) -> Self {
-        Self::start_all(directory, |_| {}, |_, _| {}, None, live::Settings::default(), Some((outbound, settings))).await
+        Self::start_all(directory, |_| {}, |_, _| {}, None, live::Settings::default(), Some((outbound, settings)), Clock::default()).await
     }
 
     async fn start_all(
@@ -147,12 +170,13 @@ impl TestServer {
         source_control: Option<Arc<dyn SourceControl>>,
         live: live::Settings,
         sends: Option<(Outbound, webhooks::Settings)>,
+        clock: Clock,
     ) -> Self {
         let path = directory.path();
         let store = open_store(path).await;
         let key_file = path.join("secret.key");
         let vault = Vault::open(&vault::Settings { key: None, credentials_directory: None, key_file }).expect("a vault");
-        let clock = Arc::new(Clock::default());
+        let clock = Arc::new(clock);
         let people = People::new(store.clone(), clock.clone());
         let setup_token = SetupToken::new(path);
         let printed = setup_token.prepare(&people).expect("a setup token");
