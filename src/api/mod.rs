@@ -63,6 +63,7 @@ mod streamvc_projects;
 mod strict_json;
 pub mod tls;
 mod tokens;
+mod unread;
 mod urls;
 mod webhook_deliveries;
 mod webhooks;

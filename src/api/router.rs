@@ -78,7 +78,7 @@ impl Router {
     /// Answers one request. Never fails: what goes wrong is an answer too.
     pub async fn answer(&self, request: Request<Incoming>, connection: Connection) -> Response<Body> {
         let started = Instant::now();
-        let request_id = request_id(request.headers()).unwrap_or_else(|| self.app.clock.new_id::<()>().to_string());
+        let request_id = request_id(request.headers()).unwrap_or_else(|| self.new_request_id());
         // A body in chunks could be framed differently by a proxy in front (request smuggling): nothing that follows it on
         // the connection is read as a request.
         let ends_connection = request.headers().contains_key(header::TRANSFER_ENCODING);
@@ -133,6 +133,22 @@ impl Router {
             "{} {} {}", method, shown(&path), response.status().as_u16(),
         );
         response
+    }
+
+    pub(super) fn new_request_id(&self) -> String {
+        self.app.clock.new_id::<()>().to_string()
+    }
+
+    /// The time for the header `Date`.
+    pub(super) fn date(&self) -> String {
+        http_date(self.app.clock.now())
+    }
+
+    /// Counts and logs an answer to a head that nobody could read.
+    pub(super) fn note_unread(&self, status: StatusCode, request_id: &str, connection: &Connection) {
+        self.app.traffic.note("none", status.as_u16(), std::time::Duration::ZERO);
+        let (peer, status) = (connection.peer, status.as_u16());
+        tracing::info!(target: "cookhouse::access", request_id, %peer, status, "a head that cannot be read {status}");
     }
 
     async fn run(
@@ -341,16 +357,20 @@ fn address_of_hop(hop: &str) -> Option<IpAddr> {
     bare.parse().ok().or_else(|| hop.parse::<std::net::SocketAddr>().ok().map(|address| address.ip()))
 }
 
+/// A time as headers have it.
+fn http_date(at: Timestamp) -> String {
+    chrono::DateTime::from_timestamp(at.seconds(), 0).unwrap_or_default().format("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}
+
 /// What every answer of a row says that will go.
 fn deprecate(headers: &mut HeaderMap, deprecation: &Deprecation) {
-    let sunset = chrono::DateTime::from_timestamp(deprecation.sunset.seconds(), 0).unwrap_or_default();
     let mut set = |name: &'static str, value: String| {
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(HeaderName::from_static(name), value);
         }
     };
     set("deprecation", format!("@{}", deprecation.since.seconds()));
-    set("sunset", sunset.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    set("sunset", http_date(deprecation.sunset));
     if let Some(successor) = deprecation.successor {
         set("link", format!("<{successor}>; rel=\"successor-version\""));
     }
@@ -451,7 +471,7 @@ fn options(allowed: &str) -> Response<Body> {
 }
 
 /// What every answer carries.
-fn finish(headers: &mut HeaderMap, request_id: &str) {
+pub(super) fn finish(headers: &mut HeaderMap, request_id: &str) {
     const ALWAYS: [(&str, &str); 6] = [
         ("api-version", "1"),
         ("x-content-type-options", "nosniff"),

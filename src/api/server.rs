@@ -20,6 +20,7 @@ use super::link::Link;
 use super::patient_io::PatientIo;
 use super::router::{Connection, Router};
 use super::tls::{Certificates, TlsError};
+use super::unread::{EnvelopeIo, Owed};
 
 /// What the listener needs to know.
 #[derive(Debug, Clone)]
@@ -169,11 +170,14 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (peer, Link { stop, cut, .. }) = (connection.peer, connection.link.clone());
+    let owed = Owed::default();
+    let (own, of) = (router.clone(), connection.clone());
+    let stream = EnvelopeIo::new(stream, owed.clone(), move |status| own.answer_unread(status, &of));
     let service = service_fn(move |request| {
-        let (router, connection) = (router.clone(), connection.clone());
-        async move { Ok::<_, std::convert::Infallible>(router.answer(request, connection).await) }
+        let (router, connection, debt) = (router.clone(), connection.clone(), owed.begin());
+        async move { Ok::<_, std::convert::Infallible>(debt.paid_by(router.answer(request, connection).await)) }
     });
-    // hyper's bounds lie above the router's, whose refusals carry the envelope; what exceeds even these gets a bare 431.
+    // hyper's bounds lie above the router's: what exceeds even these is not read any further.
     let conversation = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(settings.header_timeout)

@@ -149,13 +149,45 @@ async fn header_bombs_are_refused() {
     assert_eq!((reply.status, reply.code().as_str()), (431, "headers_too_large"));
     let reply = server.ask("GET", &format!("/version?{}", "x".repeat(20_000))).send().await;
     assert_eq!((reply.status, reply.code().as_str()), (431, "headers_too_large"));
-    // Beyond what is read at all: refused without the envelope, and the server goes on.
-    let mut bomb = server.ask("GET", "/version");
-    for number in 0..2000 {
-        bomb = bomb.header(&format!("X-{number}"), &"x".repeat(200));
+    // Beyond what is read at all, in number, in size and in the length of the path.
+    let mut many = server.ask("GET", "/version");
+    for number in 0..400 {
+        many = many.header(&format!("X-{number}"), "1");
     }
-    assert_eq!(bomb.send().await.status, 431);
+    let large = server.ask("GET", "/version").header("X-Big", &"x".repeat(200_000));
+    let long = server.ask("GET", &format!("/version?{}", "x".repeat(100_000)));
+    for bomb in [many, large, long] {
+        let reply = bomb.send().await;
+        assert_eq!((reply.status, reply.code().as_str(), reply.header("connection")), (431, "headers_too_large", Some("close")));
+        assert_eq!(reply.header("x-request-id"), reply.json()["error"]["requestId"].as_str());
+        assert_eq!(reply.header("content-length").and_then(|length| length.parse().ok()), Some(reply.body.len()));
+    }
     server.ask("GET", "/version").send().await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_cannot_be_read_gets_the_envelope_and_the_end_of_the_connection() {
+    let server = TestServer::start().await;
+    let honest = "GET /version HTTP/1.1\r\nHost: x\r\n\r\n";
+    for head in ["nonsense\r\n\r\n", "GET /version HTTP/1.1\r\nHost: x\r\nX y\r\n\r\n", "GET /a\0b HTTP/1.1\r\nHost: x\r\n\r\n"] {
+        let reply = parse(&exchange(server.address, head.as_bytes()).await, false).expect("an answer");
+        assert_eq!((reply.status, reply.code().as_str(), reply.header("api-version")), (400, "validation_failed", Some("1")), "{head:?}");
+        // Also behind a request that was answered, over one connection.
+        let mut stream = TcpStream::connect(server.address).await.expect("a connection");
+        stream.write_all(honest.as_bytes()).await.expect("sent");
+        let mut first = vec![0; 4096];
+        let length = stream.read(&mut first).await.expect("an answer");
+        assert!(first[..length].starts_with(b"HTTP/1.1 200"));
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.expect("an answer and the end");
+        let reply = parse(&rest, false).expect("an answer");
+        assert_eq!((reply.status, reply.code().as_str()), (400, "validation_failed"), "{head:?}");
+    }
+    // Sent without waiting for the answer before: whatever is said, it is said once, and after that answer.
+    let both = exchange(server.address, format!("{honest}nonsense\r\n\r\n").as_bytes()).await;
+    let text = String::from_utf8_lossy(&both);
+    assert!(text.starts_with("HTTP/1.1 200") && text.matches("HTTP/1.1 400").count() == 1, "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
