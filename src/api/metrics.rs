@@ -10,7 +10,9 @@ use super::error::{ApiError, Problem, Result};
 use super::openapi::shape::Answered;
 use crate::model::Status;
 use crate::model::histogram::{Counts, STEPS};
+use crate::notifications;
 use crate::store::census;
+use crate::webhooks;
 
 /// Text that Prometheus reads.
 pub(super) struct Figures;
@@ -54,6 +56,8 @@ pub(super) async fn show(call: Call<(), (), (), Anybody>) -> Result<Custom<Figur
         text.family("cookhouse_disk_size_bytes", "gauge", "Size of the disk of the data directory.");
         text.figure("cookhouse_disk_size_bytes", &[], disk.total_bytes as f64);
     }
+    webhooks(&mut text, &app.webhooks.figures()?);
+    notifications(&mut text, &app.notifications.figures()?);
     text.family("cookhouse_store_write_seconds", "histogram", "From asking for a change to its being durable.");
     text.histogram("cookhouse_store_write_seconds", &[], &app.store.write_durations());
     let traffic = app.traffic.counts();
@@ -72,6 +76,35 @@ pub(super) async fn show(call: Call<(), (), (), Anybody>) -> Result<Custom<Figur
     let kind = header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     Ok(response.into())
+}
+
+fn webhooks(text: &mut Text, figures: &webhooks::Figures) {
+    text.family("cookhouse_webhook_messages_waiting", "gauge", "Messages to endpoints that are still to be sent.");
+    text.figure("cookhouse_webhook_messages_waiting", &[], figures.waiting as f64);
+    text.family("cookhouse_webhook_oldest_waiting_seconds", "gauge", "Age of the oldest message that waits for an endpoint that is on.");
+    text.figure("cookhouse_webhook_oldest_waiting_seconds", &[], figures.oldest_waiting_ms as f64 / 1000.0);
+    text.family("cookhouse_webhook_endpoints", "gauge", "Endpoints: on, switched off by somebody, or disabled by the service.");
+    for (state, count) in [("on", figures.on), ("off", figures.off), ("disabled", figures.disabled)] {
+        text.figure("cookhouse_webhook_endpoints", &[("state", state)], count as f64);
+    }
+    text.family("cookhouse_webhook_tries_total", "counter", "Tries to hand a message to an endpoint since the start.");
+    for (outcome, count) in [("delivered", figures.delivered), ("failed", figures.failed)] {
+        text.figure("cookhouse_webhook_tries_total", &[("outcome", outcome)], count as f64);
+    }
+}
+
+fn notifications(text: &mut Text, figures: &notifications::Figures) {
+    text.family("cookhouse_notifications_waiting", "gauge", "Notifications that are still to be sent, or to be tried again.");
+    text.figure("cookhouse_notifications_waiting", &[], figures.waiting as f64);
+    text.family("cookhouse_notification_overdue_seconds", "gauge", "For how long the first of them could have been sent already.");
+    text.figure("cookhouse_notification_overdue_seconds", &[], figures.overdue_ms as f64 / 1000.0);
+    text.family("cookhouse_notification_tries_total", "counter", "Tries to send a notification since the start, by channel.");
+    for (channel, sent, failed) in &figures.tries {
+        for (outcome, count) in [("sent", *sent), ("failed", *failed)] {
+            let labels = [("channel", channel.as_str()), ("outcome", outcome)];
+            text.figure("cookhouse_notification_tries_total", &labels, count as f64);
+        }
+    }
 }
 
 /// The text format. Labels are words of our own: nothing needs to be escaped.

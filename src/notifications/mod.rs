@@ -16,6 +16,7 @@
 //! it; each format escapes what is left, or uses parts that know no markup.
 
 mod chat;
+mod figures;
 mod ledger;
 mod links;
 mod mail;
@@ -39,6 +40,7 @@ use crate::clock::Clock;
 use crate::outbound::Outbound;
 use crate::store::{Store, StoreError};
 use crate::vault::Vault;
+pub use figures::Figures;
 pub use ledger::of_build;
 use ledger::{Lane, due};
 use links::Links;
@@ -89,13 +91,14 @@ struct Inner {
     parts: Parts,
     links: Links,
     trials: Semaphore,
+    tries: figures::Tries,
 }
 
 impl Notifications {
     /// Nothing is sent yet.
     pub fn new(settings: Settings, parts: Parts) -> Notifications {
         let links = Links::new(&settings.base_url);
-        Notifications(Arc::new(Inner { settings, parts, links, trials: Semaphore::new(TRIALS) }))
+        Notifications(Arc::new(Inner { settings, parts, links, trials: Semaphore::new(TRIALS), tries: Default::default() }))
     }
 
     /// Sends what is due until `stop`. What is in the middle then is sent again at the next start.

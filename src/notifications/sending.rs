@@ -74,6 +74,10 @@ impl Notifications {
         let begun = self.0.parts.store.write(move |tx| ledger::begin(tx, &notification, &plan, now)).await?;
         let Some(parcel) = begun else { return Ok(None) };
         let result = self.send(&parcel, post).await;
+        match (&result, parcel.first()) {
+            (Ok(NotificationState::Skipped), _) | (_, None) => {}
+            (result, Some(first)) => self.0.tries.note(first.destination.channel(), result.is_ok()),
+        }
         let now = self.0.parts.clock.now();
         if let (Err(trouble), Some(first)) = (&result, parcel.first()) {
             let (channel, code) = (first.destination.channel().as_str(), trouble.code);

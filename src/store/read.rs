@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
 use super::key::{Key, prefix_range};
 use super::record::record_key;
@@ -75,6 +75,11 @@ pub struct Snapshot(redb::ReadTransaction);
 impl Snapshot {
     pub(super) fn begin(database: &redb::Database) -> Result<Self, StoreError> {
         Ok(Snapshot(database.begin_read()?))
+    }
+
+    /// How many rows an index has: asking costs one look, however many there are.
+    pub fn size_of<R: Record>(&self, index: &Index<R>) -> Result<u64, StoreError> {
+        Ok(self.0.open_table(table(index.name))?.len()?)
     }
 }
 

@@ -10,6 +10,7 @@
 //! taken or given up. What somebody asks for (a ping, a redelivery) goes past that queue. A crash between two steps means
 //! one more try of the same message under the same id, never a message less.
 
+mod figures;
 pub mod plan;
 mod record;
 mod send;
@@ -31,6 +32,7 @@ use crate::store::key::Key;
 use crate::store::tables::{WEBHOOK_DELIVERIES_ASKED_FOR, WEBHOOK_QUEUE};
 use crate::store::{Change, Index, Read, Store, StoreError};
 use crate::vault::{Vault, VaultError};
+pub use figures::Figures;
 use plan::Plan;
 use record::Claim;
 
@@ -77,6 +79,7 @@ struct Inner {
     parts: Parts,
     /// A hint that something is due.
     due: Notify,
+    tries: figures::Tries,
 }
 
 /// One of an endpoint's two ways: its queue, or what somebody asked for.
@@ -104,7 +107,7 @@ impl Lane {
 impl Webhooks {
     /// The handle; nothing is sent yet.
     pub fn new(settings: Settings, parts: Parts) -> Webhooks {
-        Webhooks(Arc::new(Inner { settings, parts, due: Notify::new() }))
+        Webhooks(Arc::new(Inner { settings, parts, due: Notify::new(), tries: Default::default() }))
     }
 
     /// Whether anything is ever sent to this address, as far as can be told without asking where its name leads.

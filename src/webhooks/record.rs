@@ -112,6 +112,8 @@ impl Webhooks {
             },
         }
         change.put(&delivery)?;
+        let (webhooks, is_delivered) = (self.clone(), sent.error.is_none());
+        change.after_commit(move || webhooks.0.tries.note(is_delivered));
         if let Some((reason, why)) = off {
             switch_off(change, claim, reason, &why, now)?;
         }

@@ -1,11 +1,22 @@
 //! What monitoring is told.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
+use cookhouse::model::Notification;
+use cookhouse::model::notification::{Destination, NotificationState};
+use cookhouse::outbound::{self, Outbound};
+use cookhouse::store::StoreError;
+use cookhouse::webhooks;
+use cookhouse::webhooks::plan::Plan;
 use serde_json::json;
+use tempfile::TempDir;
 
-use super::{build_setting, connected, project, triggered};
+use super::{build_setting, connect, connected, project, triggered};
+use crate::support::repositories::UPROJECT;
 use crate::support::server::TestServer;
+use crate::webhooks::{Endpoint, status};
 
 /// Figures by name with labels. Panics on what Prometheus would not read.
 async fn figures(server: &TestServer) -> BTreeMap<String, f64> {
@@ -64,6 +75,63 @@ async fn builds_requests_writes_and_the_disk_are_counted() {
     let found = figures(&server).await;
     assert_eq!(found["cookhouse_http_requests_total{operation=\"none\",status=\"404\"}"], 20.0);
     assert!(!found.keys().any(|name| name.contains("made")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_wait_and_tries_that_failed_are_counted() {
+    let settings = webhooks::Settings { timeout: Duration::from_secs(5), plan: Plan::new([Duration::ZERO, Duration::from_secs(600)]) };
+    let near = Outbound::new(&outbound::Settings { allow_loopback: true, ..Default::default() }).expect("a client");
+    let server = TestServer::start_sending(Arc::new(TempDir::new().expect("a directory")), near, settings).await;
+    let admin = server.admin().await;
+    let (taking, refusing) = (Endpoint::taking().await, Endpoint::answering(|_, _| Some(status(503))).await);
+    for (url, is_on) in [(taking.url(), true), (refusing.url(), true), ("https://hooks.example/x".to_owned(), false)] {
+        let body = json!({"url": url, "events": ["project.created"], "enabled": is_on});
+        server.post(&admin, "/webhooks", body).await.expect(201);
+    }
+    connect(&server, &admin).await;
+    server.host.add("studio/kitchen", &[("Game/Kitchen.uproject", UPROJECT)]);
+    project(&server, &admin).await;
+    let tries = |outcome: &str| format!("cookhouse_webhook_tries_total{{outcome=\"{outcome}\"}}");
+    let mut found = figures(&server).await;
+    for _ in 0..1000 {
+        if found[&tries("delivered")] + found[&tries("failed")] >= 2.0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        found = figures(&server).await;
+    }
+    assert_eq!((found[&tries("delivered")], found[&tries("failed")]), (1.0, 1.0));
+    assert_eq!(found["cookhouse_webhook_messages_waiting"], 1.0);
+    assert!((0.0..600.0).contains(&found["cookhouse_webhook_oldest_waiting_seconds"]));
+    let endpoints = ["on", "off", "disabled"].map(|state| found[&format!("cookhouse_webhook_endpoints{{state=\"{state}\"}}")]);
+    assert_eq!(endpoints, [2.0, 1.0, 0.0]);
+    // Nobody sends notifications here: one that is due waits.
+    let now = server.app.clock.now();
+    let waiting = Notification {
+        id: server.app.clock.new_id(),
+        organization_id: admin.user.organization_id,
+        build_id: server.app.clock.new_id(),
+        project_id: server.app.clock.new_id(),
+        project_name: "Kitchen".into(),
+        destination: Destination::Slack,
+        is_failure: false,
+        is_held: false,
+        state: NotificationState::Pending,
+        created_at: now,
+        due_at: now.minus(Duration::from_secs(90)),
+        attempts: 0,
+        finished_at: None,
+        error: None,
+    };
+    server.app.store.write::<(), StoreError>(move |tx| tx.put(&waiting)).await.expect("stored");
+    let found = figures(&server).await;
+    assert_eq!(found["cookhouse_notifications_waiting"], 1.0);
+    assert!(found["cookhouse_notification_overdue_seconds"] >= 90.0);
+    for channel in ["email", "slack", "discord", "teams"] {
+        for outcome in ["sent", "failed"] {
+            assert_eq!(found[&format!("cookhouse_notification_tries_total{{channel=\"{channel}\",outcome=\"{outcome}\"}}")], 0.0);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

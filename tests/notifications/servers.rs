@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cookhouse::model::Notification;
-use cookhouse::model::notification::{NotificationState, NotificationStatus};
+use cookhouse::model::notification::{Channel, NotificationState, NotificationStatus};
 use cookhouse::model::organization::SmtpSecurity;
 use tokio::io::AsyncWriteExt;
 
@@ -80,6 +80,8 @@ async fn five_retries_and_then_it_is_given_up() {
     assert_eq!((told[0].state, told[0].attempts, code(&told[0]).as_str()), (NotificationState::Failed, 6, "deferred"));
     assert_eq!(server.commands().iter().filter(|command| *command == "DATA").count(), 6);
     assert_eq!(room.status(&build).await, Some(NotificationStatus::Failed));
+    let figures = room.notifications.figures().expect("figures");
+    assert_eq!((figures.waiting, figures.overdue_ms, figures.tries[0]), (0, 0, (Channel::Email, 0, 6)));
 }
 
 #[tokio::test]

@@ -82,7 +82,10 @@ const TEXTS: &[(&str, &str)] = &[
         "For load balancers: 200 when the store can be written, builds are being started and the disk is above its floor; else 503 with what is wrong.",
     ),
     ("getVersion", "Which program answers, and which version of the API it speaks."),
-    ("getMetrics", "For Prometheus. Only for callers on the same machine, unless the configuration opens it."),
+    (
+        "getMetrics",
+        "For Prometheus: builds, queue, artifacts, disk, webhooks, notifications, requests. Only for callers on the same machine, unless the configuration opens it.",
+    ),
     ("getOpenapi", "The document that you are reading, generated from the table of routes that this server serves."),
     ("getDocs", "The document as a page. It needs no JavaScript, and asks no other server for anything."),
     (
