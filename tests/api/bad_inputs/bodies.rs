@@ -153,6 +153,96 @@ const ENDPOINTS: &[Endpoint] = &[
         is_public: false,
         fields: &[("token", Header, Refused, Required), ("apiBaseUrl", Url, Clears, Optional)],
     },
+    Endpoint {
+        name: "connectStreamvc",
+        method: "PATCH",
+        path: "{organization}/streamvc",
+        good: r#""serverUrl": "ssl:vcs.studio.example:1666", "userName": "builder", "ticket": "a-ticket""#,
+        is_public: false,
+        fields: &[
+            ("serverUrl", Server, Refused, Required),
+            ("userName", VcsUser, Refused, Required),
+            ("ticket", Secret(1024), Clears, Optional),
+            ("fingerprint", Word, Clears, Optional),
+        ],
+    },
+    Endpoint {
+        name: "addStreamvc",
+        method: "POST",
+        path: "/projects/add-streamvc",
+        good: r#""name": "Other", "depot": "depot", "streamPath": "//depot/main", "uprojectPath": "Other.uproject""#,
+        is_public: false,
+        fields: &[
+            ("name", Name(100), Refused, Required),
+            ("depot", Depot, Refused, Required),
+            ("streamPath", Stream, Refused, Required),
+            ("uprojectPath", ProjectFile, Refused, Required),
+        ],
+    },
+    Endpoint {
+        name: "inviteMember",
+        method: "POST",
+        path: "/members",
+        good: r#""email": "grace@example.com", "name": "Grace", "role": "member""#,
+        is_public: false,
+        fields: &[("email", Email, Refused, Required), ("name", Name(80), Refused, Required), ("role", Word, Refused, Required)],
+    },
+    Endpoint {
+        name: "changeMember",
+        method: "PATCH",
+        path: "{member}",
+        good: r#""role": "admin""#,
+        is_public: false,
+        fields: &[("role", Word, Refused, Optional)],
+    },
+    Endpoint {
+        name: "acceptInvitation",
+        method: "POST",
+        path: "/auth/accept-invitation",
+        good: r#""token": "invite_none", "name": "Grace", "password": "correct horse battery""#,
+        is_public: true,
+        fields: &[
+            ("token", Secret(256), Refused, Required),
+            ("name", Name(80), Clears, Optional),
+            ("password", Secret(1024), Refused, Required),
+        ],
+    },
+    Endpoint {
+        name: "createWebhook",
+        method: "POST",
+        path: "/webhooks",
+        good: r#""url": "https://hooks.studio.example/x", "events": ["build.failed"]"#,
+        is_public: false,
+        fields: &[
+            ("url", Url, Refused, Required),
+            ("events", Events, Refused, Required),
+            ("projectIds", Ids, Clears, Optional),
+            ("description", Prose(1000), Clears, Optional),
+            ("enabled", Flag, Refused, Optional),
+        ],
+    },
+    Endpoint {
+        name: "changeWebhook",
+        method: "PATCH",
+        path: "{webhook}",
+        good: r#""description": "x""#,
+        is_public: false,
+        fields: &[
+            ("url", Url, Refused, Optional),
+            ("events", Events, Refused, Optional),
+            ("projectIds", Ids, Clears, Optional),
+            ("description", Prose(1000), Clears, Optional),
+            ("enabled", Flag, Refused, Optional),
+        ],
+    },
+    Endpoint {
+        name: "rotateWebhookSecret",
+        method: "POST",
+        path: "{webhook}/rotate-secret",
+        good: "",
+        is_public: false,
+        fields: &[("overlapHours", Number(0, 168), Refused, Optional)],
+    },
 ];
 
 /// An object inside a body: name, method, path, what stands around the field, the fields.
@@ -189,6 +279,34 @@ const NESTED: &[Nested] = &[
             ("supersede", Word),
         ],
     ),
+    (
+        "changeOrganization",
+        "PATCH",
+        "{organization}",
+        r#"{"integrationSettings": {FIELD}}"#,
+        &[("notificationEmails", Emails), ("slackWebhookUrl", Url), ("discordWebhookUrl", Url), ("teamsWebhookUrl", Url), ("smtp", Object)],
+    ),
+    (
+        "changeOrganization",
+        "PATCH",
+        "{organization}",
+        r#"{"integrationSettings": {"smtp": {"host": "mail.studio.example", "from": "builds@studio.example", FIELD}}}"#,
+        &[("port", Number(1, 65535)), ("security", Word), ("username", Text(256)), ("password", Secret(1024))],
+    ),
+    (
+        "changeOrganization",
+        "PATCH",
+        "{organization}",
+        r#"{"integrationSettings": {"smtp": {"from": "builds@studio.example", FIELD}}}"#,
+        &[("host", MailHost)],
+    ),
+    (
+        "changeOrganization",
+        "PATCH",
+        "{organization}",
+        r#"{"integrationSettings": {"smtp": {"host": "mail.studio.example", FIELD}}}"#,
+        &[("from", Email)],
+    ),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -221,7 +339,8 @@ pub(super) fn cases() -> Vec<Case> {
         cases.push(case("a body of another kind".into()).header("Content-Type", "text/plain").body("{\"x\": 1}"));
     }
     for (name, method, path, around, fields) in NESTED {
-        let parent = if around.contains("schedule") { "schedule" } else { "defaultProjectSettings" };
+        let parents = ["schedule", "smtp", "integrationSettings", "defaultProjectSettings"];
+        let parent = parents.into_iter().find(|parent| around.contains(&format!("\"{parent}\": {{"))).expect("a parent");
         for (field, takes) in *fields {
             for (what, value) in takes.bad() {
                 let body = around.replace("FIELD", &format!("\"{field}\": {value}"));

@@ -22,7 +22,7 @@ pub(super) struct Case {
     /// What is wrong with it; distinct.
     pub name: String,
     pub method: &'static str,
-    /// With `{project}`, `{setting}`, `{build}`, `{finished}`, `{organization}`, `{token}` where an address of a real one belongs.
+    /// With `{project}`, `{setting}`, `{build}`, `{finished}`, `{organization}`, `{member}`, `{webhook}`, `{token}` where an address of a real one belongs.
     pub path: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: Option<Vec<u8>>,
@@ -73,7 +73,11 @@ impl Scene {
         let finished = triggered(&server, &admin, &setting).await;
         server.post(&admin, &format!("/builds/{finished}/cancel"), json!({})).await.expect(202);
         let build = triggered(&server, &admin, &setting).await;
+        let webhook = json!({"url": "https://hooks.studio.example/x", "events": ["build.failed"]});
+        let webhook = server.post(&admin, "/webhooks", webhook).await.expect(201);
         let names = vec![
+            ("{webhook}", webhook.header("location").expect("a location").to_owned()),
+            ("{member}", format!("/members/{}", admin.user.id)),
             ("{project}", project),
             ("{setting}", setting),
             ("{finished}", format!("/builds/{finished}")),
@@ -141,6 +145,8 @@ async fn every_bad_input_has_its_exact_answer() {
     let server = &scene.server;
     assert_eq!(server.get(&scene.admin, "/projects").await.json()["items"].as_array().map(Vec::len), Some(1));
     assert_eq!(server.get(&scene.admin, "/builds").await.json()["items"].as_array().map(Vec::len), Some(2));
+    assert_eq!(server.get(&scene.admin, "/webhooks").await.json()["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(server.get(&scene.admin, "/members").await.json()["items"].as_array().map(Vec::len), Some(1));
     assert_eq!(server.get(&scene.admin, "/auth/tokens").await.json()["items"].as_array().map(Vec::len), Some(1));
 
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/bad_inputs/bad_inputs.golden");

@@ -23,6 +23,11 @@ fn lists() -> Vec<Case> {
         ("listScheduleSlots", "{setting}/schedule-slots"),
         ("listBuilds", "/builds"),
         ("listTokens", "/auth/tokens"),
+        ("listMembers", "/members"),
+        ("listAudit", "/audit"),
+        ("listWebhooks", "/webhooks"),
+        ("listWebhookDeliveries", "{webhook}/deliveries"),
+        ("listDeliveries", "/hooks/deliveries"),
         ("listRepositories", "/gitghost/repos/studio"),
     ] {
         for (name, query) in [
@@ -74,6 +79,22 @@ fn filters() -> Vec<Case> {
         ("sourceControl twice", "sourceControl=githost&sourceControl=streamvc"),
     ] {
         cases.push(Case::new(format!("listProjects {name}"), "GET", format!("/projects?{query}")));
+    }
+    for (name, query) in
+        [("status unknown", "status=sent"), ("status in other case", "status=Pending"), ("status twice", "status=failed&status=failed")]
+    {
+        cases.push(Case::new(format!("listWebhookDeliveries {name}"), "GET", format!("{{webhook}}/deliveries?{query}")));
+    }
+    for (name, query) in [
+        ("outcome unknown", "outcome=maybe"),
+        ("from word", "from=yesterday"),
+        ("to without a zone", "to=2030-01-01T00:00:00"),
+        ("actor long", &*format!("actor={}", "x".repeat(65))),
+    ] {
+        cases.push(Case::new(format!("listAudit {name}"), "GET", format!("/audit?{query}")));
+    }
+    for (name, query) in [("after word", "after=nowhere"), ("types unknown", "types=smoke")] {
+        cases.push(Case::new(format!("followEvents {name}"), "GET", format!("/events?{query}")));
     }
     for (name, query) in [
         ("after negative", "after=-1"),
@@ -339,6 +360,17 @@ fn states() -> Vec<Case> {
         ("triggerBuild of an unknown setting", "POST", "{project}/build-settings/0000000000000000000000zz/trigger"),
         ("cancelBuild unknown", "POST", "/builds/0000000000000000000000zz/cancel"),
         ("retryBuild unknown", "POST", "/builds/0000000000000000000000zz/retry"),
+        ("getToken unknown", "GET", "/auth/tokens/0000000000000000000000zz"),
+        ("listBuildNotifications unknown", "GET", "/builds/0000000000000000000000zz/notifications"),
+        ("getWebhook unknown", "GET", "/webhooks/0000000000000000000000zz"),
+        ("deleteWebhook unknown", "DELETE", "/webhooks/0000000000000000000000zz"),
+        ("pingWebhook unknown", "POST", "/webhooks/0000000000000000000000zz/ping"),
+        ("getWebhookDelivery unknown", "GET", "{webhook}/deliveries/0000000000000000000000zz"),
+        ("redeliverWebhook unknown", "POST", "{webhook}/deliveries/0000000000000000000000zz/redeliver"),
+        ("testNotifications of another organization", "POST", "/organizations/0000000000000000000000zz/notifications/test"),
+        ("removeMember the last admin", "DELETE", "{member}"),
+        ("removeMember unknown", "DELETE", "/members/0000000000000000000000zz"),
+        ("openLive without an upgrade", "GET", "/live"),
     ]
     .into_iter()
     .map(|(name, method, path)| Case::new(name, method, path))

@@ -28,6 +28,15 @@ pub(super) enum Takes {
     Targets,
     Scopes,
     Ids,
+    /// Kinds of events.
+    Events,
+    Emails,
+    Email,
+    /// Where a version-control server is.
+    Server,
+    VcsUser,
+    Depot,
+    MailHost,
     Time,
     Object,
     Commit,
@@ -62,7 +71,7 @@ impl Takes {
         let mut bad = match self {
             Takes::Flag => raw(&[("text", "\"true\""), ("number", "1"), ("list", "[]"), ("object", "{}"), ("empty text", "\"\"")]),
             Takes::Number(..) => raw(&[("text", "\"5\""), ("boolean", "true"), ("list", "[5]"), ("object", "{}"), ("fraction", "7.5")]),
-            Takes::Arguments | Takes::Targets | Takes::Scopes | Takes::Ids => raw(&[
+            Takes::Arguments | Takes::Targets | Takes::Scopes | Takes::Ids | Takes::Events | Takes::Emails => raw(&[
                 ("text", "\"x\""),
                 ("number", "5"),
                 ("object", "{}"),
@@ -239,6 +248,49 @@ impl Takes {
                 bad
             }
             Takes::Scopes => raw(&[("empty", "[]"), ("unknown", "[\"everything\"]"), ("other case", "[\"READ\"]"), ("too many", "[\"read\",\"read\",\"read\",\"read\",\"read\"]")]),
+            Takes::Events => {
+                let mut bad = raw(&[("empty", "[]"), ("unknown", "[\"build.exploded\"]"), ("other case", "[\"Build.Failed\"]"), ("wildcard", "[\"build.*\"]")]);
+                bad.push(("too many", format!("[{}]", ["\"build.failed\""; 12].join(","))));
+                bad
+            }
+            Takes::Server => {
+                let mut bad = texts(&[
+                    ("empty", ""),
+                    ("port alone", "1666"),
+                    ("no port", "ssl:vcs"),
+                    ("port 0", "ssl:vcs:0"),
+                    ("port too high", "ssl:vcs:65536"),
+                    ("command", "rsh:sh -c x"),
+                    ("other scheme", "https://vcs:1666"),
+                    ("option", "-x:1666"),
+                    ("space", "ssl:v cs:1666"),
+                    ("line end", "ssl:vcs:1666\nX"),
+                    ("user", "ssl:ada@vcs:1666"),
+                ]);
+                bad.push(long(300));
+                bad
+            }
+            Takes::VcsUser => {
+                let mut bad = texts(&[("empty", ""), ("space", "a b"), ("option", "-x"), ("revision", "a@1"), ("wildcard", "a*"), ("NUL", "a\0"), ("wide space", "a\u{2003}b")]);
+                bad.push(long(256));
+                bad
+            }
+            Takes::Depot => {
+                let mut bad = texts(&[("empty", ""), ("slashes alone", "//"), ("a stream", "//depot/main"), ("wildcard", "..."), ("above", ".."), ("option", "-x"), ("space", "a b"), ("NUL", "a\0b")]);
+                bad.push(long(128));
+                bad
+            }
+            Takes::MailHost => texts(&[("empty", ""), ("space", "mail example"), ("URL", "smtp://mail.example"), ("line end", "mail.example\r\nX"), ("with a port", "mail.example:25"), ("too long", &"a".repeat(254))]),
+            Takes::Emails => {
+                let mut bad = raw(&[("no address", "[\"ada\"]"), ("line end", "[\"ada@a.example\\r\\nBcc: b@b.example\"]"), ("two in one", "[\"ada@a.example, b@b.example\"]")]);
+                bad.push(("too many", format!("[{}]", ["\"ada@a.example\""; 200].join(","))));
+                bad
+            }
+            Takes::Email => {
+                let mut bad = texts(&[("empty", ""), ("no host", "ada@"), ("nobody", "@a.example"), ("two", "ada@a.example,b@b.example"), ("line end", "ada@a.example\r\nBcc: b@b.example"), ("space", "a da@a.example")]);
+                bad.push(long(254));
+                bad
+            }
             Takes::Ids => {
                 let mut bad = raw(&[
                     ("malformed", "[\"no-id\"]"),
