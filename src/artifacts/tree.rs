@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 use cap_std::fs::{Dir, Metadata};
 
 use super::ArtifactError;
-use crate::platform::tree::is_executable;
+use crate::platform::tree::is_program;
 
 /// Files, directories and links of one artifact; each costs about 150 bytes of memory while it is packaged.
 const MOST_ENTRIES: usize = 1_000_000;
@@ -72,7 +72,7 @@ pub(super) fn list(root: &Dir, is_stopped: &dyn Fn() -> bool) -> Result<Tree, Ar
                 EntryKind::Directory
             } else if metadata.is_file() {
                 tree.bytes = tree.bytes.saturating_add(metadata.len());
-                EntryKind::File { size: metadata.len(), executable: is_executable(&metadata) }
+                EntryKind::File { size: metadata.len(), executable: is_program(root, &path, &metadata) }
             } else if metadata.is_symlink() {
                 let target = here.read_link_contents(entry.file_name()).map_err(unreadable)?;
                 if leaves(root, &path, &target) {

@@ -66,7 +66,7 @@ fn find_project(source: &Path, wanted: &str) -> Result<PathBuf, String> {
     if !is_plain {
         return Err("The path of the project file is not a path within the codebase.".into());
     }
-    let path = source.join(relative);
+    let path: PathBuf = source.join(relative).components().collect();
     let missing = || format!("There is no file {wanted} in this revision.{}", what_there_is(source));
     let real = path.canonicalize().map_err(|_| missing())?;
     let inside = source.canonicalize().map(|source| real.starts_with(source)).unwrap_or(false);

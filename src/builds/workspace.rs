@@ -185,7 +185,7 @@ fn bury(workspaces: &Path, directory: &Path) -> io::Result<Option<PathBuf>> {
     let mut random = [0u8; 8];
     let _ = getrandom::fill(&mut random);
     let grave = workspaces.join(format!("{DISCARDED}{:016x}", u64::from_ne_bytes(random)));
-    match std::fs::rename(directory, &grave) {
+    match files::rename(directory, &grave) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
         Ok(()) => Ok(Some(grave)),

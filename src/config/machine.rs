@@ -62,13 +62,20 @@ pub fn look(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// The first program of this name in the PATH.
+/// The first program of this name in the PATH; for git-lfs also the one that Git for Windows brings, which it keeps out
+/// of the PATH.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let file_name = if cfg!(windows) { format!("{name}.exe") } else { name.to_owned() };
-    std::env::split_paths(&std::env::var_os("PATH")?)
+    let found = std::env::split_paths(&std::env::var_os("PATH")?)
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join(&file_name))
-        .find(|path: &PathBuf| is_program(path))
+        .find(|path: &PathBuf| is_program(path));
+    if found.is_some() || !cfg!(windows) || name != "git-lfs" {
+        return found;
+    }
+    // `<Git>\cmd\git.exe` or `<Git>\bin\git.exe`.
+    let git = find_program("git")?.ancestors().nth(2)?.to_owned();
+    Some(git.join(r"mingw64\bin").join(file_name)).filter(|path| is_program(path))
 }
 
 fn is_program(path: &Path) -> bool {

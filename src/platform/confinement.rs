@@ -18,6 +18,7 @@ pub struct Confinement {
 /// What holds a program back besides the rights of its account.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Limits {
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing else can hold a program to it yet"))]
     pub(super) confinement: Option<Confinement>,
     pub(super) account: Option<Account>,
 }

@@ -16,7 +16,7 @@ pub struct Space {
 }
 
 /// Makes the names in a directory durable: after creating, renaming or removing something in it.
-/// Windows writes names through by itself.
+/// Windows writes renames through by itself, and the rest as far as the file system lets it.
 ///
 /// # Errors
 /// When the directory cannot be opened or the disk fails. After a failed sync nothing in it may be believed.
@@ -29,13 +29,11 @@ pub fn sync_directory(directory: &Path) -> io::Result<()> {
 /// # Errors
 /// `AlreadyExists`, and what the filesystem says.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.read(true).write(true).create_new(true);
-    system::private(&mut options);
-    options.open(path)
+    system::create_private_file(path)
 }
 
-/// Takes a file that is there away from everybody but this user.
+/// Takes a file that is there away from everybody but this user. On Windows from those whom nobody chose: the system,
+/// administrators, and whom an administrator let in, may still read what is private.
 ///
 /// # Errors
 /// What the filesystem says.
@@ -75,14 +73,14 @@ pub fn create_private_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// Gives this user back what others took away: the right to look into and to empty `directory` and all directories in
-/// it. Links are not followed.
+/// it (on Windows, where such a mark keeps a file from being removed, also the right to write the files). Links are not followed.
 ///
 /// # Errors
 /// What the filesystem says.
 pub fn open_directories(directory: &Path) -> io::Result<()> {
     let mut waiting = vec![directory.to_owned()];
     while let Some(directory) = waiting.pop() {
-        system::restrict_directory(&directory)?;
+        system::open_directory(&directory)?;
         for entry in fs::read_dir(&directory)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
@@ -102,6 +100,15 @@ pub fn rename_no_replace(from: &Path, to: &Path) -> io::Result<()> {
     system::rename_no_replace(from, to)
 }
 
+/// Renames; what was there before under the new name, if it is a file, is replaced in one step. Windows is given some
+/// time: virus scanners hold new files for a moment, and it refuses to move what is held.
+///
+/// # Errors
+/// What the filesystem says.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    system::rename(from, to)
+}
+
 /// Replaces a private file as a whole: a reader, or a crash, sees the old contents or the new, never a part.
 /// Durable when it returns.
 ///
@@ -113,7 +120,7 @@ pub fn write_private_file_atomically(path: &Path, contents: &[u8]) -> io::Result
     let (temporary, mut file) = new_neighbour(directory, name)?;
     let written = file.write_all(contents).and_then(|()| file.sync_all());
     drop(file);
-    if let Err(error) = written.and_then(|()| fs::rename(&temporary, path)) {
+    if let Err(error) = written.and_then(|()| rename(&temporary, path)) {
         let _ = fs::remove_file(&temporary);
         return Err(error);
     }

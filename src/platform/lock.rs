@@ -51,7 +51,7 @@ pub fn lock(directory: &Path) -> Result<Lock, LockError> {
     let mut file = open(&path).map_err(failed)?;
     let patience = Instant::now() + PATIENCE_WITH_THE_DEAD;
     loop {
-        match file.try_lock() {
+        match system::try_lock(&file) {
             Ok(()) => break,
             Err(TryLockError::Error(source)) => return Err(failed(source)),
             Err(TryLockError::WouldBlock) => {}

@@ -10,6 +10,7 @@
 //! | `signals.rs` | being asked to stop |
 //! | `tree.rs` | opening files of a tree that somebody else wrote |
 //! | `unix.rs`, `windows.rs` | the two halves behind the faces above |
+//! | `windows_files.rs`, `windows_rights.rs` | names, locks and long paths of Windows; whom its files are for |
 //! | `linux_processes.rs`, `cgroup.rs` | how Linux finds the processes that a build left behind |
 //! | `landlocked.rs`, `handing_over.rs` | how Linux holds a program to its directories, and gives trees away |
 //! | `other_processes.rs` | what is left of that on other Unix systems |
@@ -34,6 +35,11 @@ mod landlocked;
 mod linux_processes;
 #[cfg(all(unix, not(target_os = "linux")))]
 mod other_processes;
+#[cfg(windows)]
+mod windows_files;
+#[cfg(windows)]
+mod windows_rights;
+
 #[cfg(unix)]
 #[path = "unix.rs"]
 mod system;

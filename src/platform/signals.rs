@@ -2,7 +2,8 @@
 
 use std::io;
 
-/// The requests to stop that reach this process from now on: SIGTERM and SIGINT, on Windows Ctrl-C. From here on these
+/// The requests to stop that reach this process from now on: SIGTERM and SIGINT, on Windows Ctrl-C,
+/// Ctrl-Break (what supervisors send), the closed window and the end of the machine. From here on these
 /// signals no longer end the process by themselves.
 #[derive(Debug)]
 pub struct ShutdownSignals {
@@ -13,7 +14,11 @@ pub struct ShutdownSignals {
     #[cfg(windows)]
     interrupt: tokio::signal::windows::CtrlC,
     #[cfg(windows)]
+    attention: tokio::signal::windows::CtrlBreak,
+    #[cfg(windows)]
     close: tokio::signal::windows::CtrlClose,
+    #[cfg(windows)]
+    shutdown: tokio::signal::windows::CtrlShutdown,
 }
 
 /// Starts listening. Needs a tokio runtime.
@@ -28,7 +33,8 @@ pub fn shutdown_signals() -> io::Result<ShutdownSignals> {
     }
     #[cfg(windows)]
     {
-        Ok(ShutdownSignals { interrupt: tokio::signal::windows::ctrl_c()?, close: tokio::signal::windows::ctrl_close()? })
+        use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
+        Ok(ShutdownSignals { interrupt: ctrl_c()?, attention: ctrl_break()?, close: ctrl_close()?, shutdown: ctrl_shutdown()? })
     }
 }
 
@@ -43,7 +49,9 @@ impl ShutdownSignals {
         #[cfg(windows)]
         tokio::select! {
             _ = self.interrupt.recv() => {}
+            _ = self.attention.recv() => {}
             _ = self.close.recv() => {}
+            _ = self.shutdown.recv() => {}
         }
     }
 }

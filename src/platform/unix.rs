@@ -196,9 +196,11 @@ pub(super) fn make_program(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-pub(super) fn private(options: &mut OpenOptions) {
-    options.mode(0o600);
-    never_follow(options);
+pub(super) fn create_private_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    never_follow(&mut options);
+    options.open(path)
 }
 
 pub(super) fn never_follow(options: &mut OpenOptions) {
@@ -214,6 +216,18 @@ pub(super) fn restrict_directory(directory: &Path) -> io::Result<()> {
         return Ok(());
     }
     fs::set_permissions(directory, Permissions::from_mode(0o700))
+}
+
+pub(super) fn open_directory(directory: &Path) -> io::Result<()> {
+    restrict_directory(directory)
+}
+
+pub(super) fn try_lock(file: &File) -> Result<(), fs::TryLockError> {
+    file.try_lock()
+}
+
+pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
 }
 
 pub(super) fn rename_no_replace(from: &Path, to: &Path) -> io::Result<()> {

@@ -1,16 +1,14 @@
 //! The Windows half: job objects that end with their last handle, so that nothing survives the service either.
 #![allow(unsafe_code)]
 
-use std::ffi::OsStr;
-use std::fs::OpenOptions;
 use std::io;
-use std::os::windows::ffi::OsStrExt;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, HandleOrNull, OwnedHandle};
 use std::path::Path;
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use windows_sys::Win32::Foundation::{FILETIME, HANDLE, INVALID_HANDLE_VALUE};
-use windows_sys::Win32::Storage::FileSystem::{GetDiskFreeSpaceExW, MOVEFILE_WRITE_THROUGH, MoveFileExW};
+use windows_sys::Win32::Foundation::{FILETIME, HANDLE, INVALID_HANDLE_VALUE, WAIT_TIMEOUT};
+use windows_sys::Win32::System::Diagnostics::Debug::{SEM_FAILCRITICALERRORS, SEM_NOGPFAULTERRORBOX, SEM_NOOPENFILEERRORBOX, SetErrorMode};
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
 };
@@ -19,15 +17,18 @@ use windows_sys::Win32::System::JobObjects::{
     JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectBasicAccountingInformation, JobObjectExtendedLimitInformation,
     QueryInformationJobObject, SetInformationJobObject, TerminateJobObject,
 };
+use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
 use windows_sys::Win32::System::Threading::{
-    CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW, CREATE_SUSPENDED, GetProcessTimes, OpenProcess, OpenThread,
-    PROCESS_QUERY_LIMITED_INFORMATION, ResumeThread, THREAD_SUSPEND_RESUME,
+    CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW, CREATE_SUSPENDED, GetCurrentProcess, GetProcessTimes, OpenProcess, OpenThread,
+    PROCESS_QUERY_LIMITED_INFORMATION, PROCESS_SYNCHRONIZE, ResumeThread, THREAD_SUSPEND_RESUME, WaitForSingleObject,
 };
 
 use super::accounts::Account;
 use super::confinement::Limits;
-use super::files::Space;
 use super::process::ProcessIdentity;
+
+/// Without these no program opens a socket or finds its own libraries.
+const NEEDED_BY_ALL: [&str; 2] = ["SystemRoot", "SystemDrive"];
 
 /// The job that a child and all it starts are in.
 #[derive(Debug)]
@@ -41,8 +42,23 @@ impl Tree {
     pub(super) fn start(
         mut command: tokio::process::Command,
         _marker: String,
-        _limits: Limits,
+        limits: Limits,
     ) -> io::Result<(tokio::process::Child, Tree)> {
+        if limits.account.is_some() {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        static ONCE: Once = Once::new();
+        // Children inherit it: a program that crashes ends, instead of waiting for somebody to press a button.
+        // SAFETY: changes how this process fails, and nothing in memory.
+        ONCE.call_once(|| unsafe {
+            SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX);
+        });
+        for name in NEEDED_BY_ALL {
+            let is_given = command.as_std().get_envs().any(|(given, _)| given.eq_ignore_ascii_case(name));
+            if let Some(value) = std::env::var_os(name).filter(|_| !is_given) {
+                command.env(name, value);
+            }
+        }
         let job = new_job()?;
         command.creation_flags(CREATE_SUSPENDED | CREATE_NO_WINDOW | CREATE_NEW_PROCESS_GROUP);
         command.kill_on_drop(true);
@@ -167,9 +183,15 @@ fn start_time(process: HANDLE) -> Option<u64> {
 }
 
 pub(super) fn is_running(identity: &ProcessIdentity) -> bool {
+    let rights = PROCESS_QUERY_LIMITED_INFORMATION | PROCESS_SYNCHRONIZE;
     // SAFETY: the handle is checked and owned.
-    let process = unsafe { HandleOrNull::from_raw_handle(OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, identity.pid)) };
-    OwnedHandle::try_from(process).is_ok_and(|process| start_time(process.as_raw_handle()) == Some(identity.start_time))
+    let process = unsafe { HandleOrNull::from_raw_handle(OpenProcess(rights, 0, identity.pid)) };
+    OwnedHandle::try_from(process).is_ok_and(|process| {
+        let process = process.as_raw_handle();
+        // A process that has ended can be opened as long as anybody holds a handle of it.
+        // SAFETY: the handle is open, and nothing is waited for.
+        start_time(process) == Some(identity.start_time) && unsafe { WaitForSingleObject(process, 0) } == WAIT_TIMEOUT
+    })
 }
 
 /// Jobs end with the service that held them.
@@ -184,7 +206,10 @@ pub(super) fn run_name() -> String {
 }
 
 pub(super) fn resident_memory() -> Option<u64> {
-    None
+    let mut found = PROCESS_MEMORY_COUNTERS::default();
+    // SAFETY: the handle of this process needs no closing; the structure is the one that is asked for, and its size is given.
+    let answered = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &raw mut found, size_of_u32::<PROCESS_MEMORY_COUNTERS>()) };
+    (answered != 0).then_some(found.WorkingSetSize as u64)
 }
 
 pub(super) fn signal_of(_status: std::process::ExitStatus) -> Option<i32> {
@@ -196,58 +221,14 @@ pub(super) fn is_gone(_pid: u32) -> bool {
     false
 }
 
-/// Names are written through by the calls that change them; there is no such call for a directory.
-pub(super) fn sync_directory(_directory: &Path) -> io::Result<()> {
-    Ok(())
-}
+pub(super) use super::windows_files::{
+    free_space, never_follow, open_directory, rename, rename_no_replace, size_on_disk, sync_directory, try_lock,
+};
+pub(super) use super::windows_rights::{create_private_file, make_private, new_private_directory, restrict_directory};
 
-/// Files inherit the rights of the data directory, which the installer sets.
+/// Windows goes by the name's end.
 pub(super) fn make_program(_path: &Path) -> io::Result<()> {
     Ok(())
-}
-
-pub(super) fn make_private(_path: &Path) -> io::Result<()> {
-    Ok(())
-}
-
-pub(super) fn private(_options: &mut OpenOptions) {}
-
-pub(super) fn never_follow(_options: &mut OpenOptions) {}
-
-pub(super) fn new_private_directory(directory: &Path) -> io::Result<()> {
-    std::fs::create_dir(directory)
-}
-
-pub(super) fn restrict_directory(_directory: &Path) -> io::Result<()> {
-    Ok(())
-}
-
-fn wide(path: &OsStr) -> io::Result<Vec<u16>> {
-    let mut units: Vec<u16> = path.encode_wide().collect();
-    if units.contains(&0) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a path with a zero character"));
-    }
-    units.push(0);
-    Ok(units)
-}
-
-pub(super) fn rename_no_replace(from: &Path, to: &Path) -> io::Result<()> {
-    let (from, to) = (wide(from.as_os_str())?, wide(to.as_os_str())?);
-    // SAFETY: both are texts that end with a zero. Without the replace flag an existing target is an error.
-    let was_moved = unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), MOVEFILE_WRITE_THROUGH) };
-    if was_moved == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-pub(super) fn size_on_disk(metadata: &std::fs::Metadata) -> u64 {
-    metadata.len()
-}
-
-pub(super) fn free_space(path: &Path) -> io::Result<Space> {
-    let path = wide(path.as_os_str())?;
-    let (mut free_bytes, mut total_bytes) = (0, 0);
-    // SAFETY: a text that ends with a zero, and two places for the numbers.
-    let answered = unsafe { GetDiskFreeSpaceExW(path.as_ptr(), &raw mut free_bytes, &raw mut total_bytes, std::ptr::null_mut()) };
-    if answered == 0 { Err(io::Error::last_os_error()) } else { Ok(Space { free_bytes, total_bytes }) }
 }
 
 pub(super) fn expect_start() {}

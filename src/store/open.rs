@@ -8,7 +8,7 @@ use redb::{Database, ReadableDatabase, StorageBackend, TableHandle};
 use tokio::sync::watch;
 
 use super::{Settings, StoreError, migrations, read, tables};
-use crate::platform::files::{make_private, sync_directory};
+use crate::platform::files::{make_private, rename, sync_directory};
 
 /// Opens the database, as often as it has to be opened.
 type Opener = Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>;
@@ -84,7 +84,7 @@ fn create(settings: &Settings) -> Result<(), StoreError> {
     drop(bring_up(Database::builder().set_cache_size(settings.cache_bytes).create(&new)?)?);
     // It holds password hashes and sealed secrets.
     make_private(&new)?;
-    std::fs::rename(&new, &settings.path)?;
+    rename(&new, &settings.path)?;
     sync_directory(settings.path.parent().unwrap_or(Path::new(".")))?;
     Ok(())
 }

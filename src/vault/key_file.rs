@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{KEY_BYTES, Settings, VaultError};
-use crate::platform::files::{create_private_file, sync_directory};
+use crate::platform::files::{create_private_file, rename, sync_directory};
 
 type Bytes = [u8; KEY_BYTES];
 
@@ -59,7 +59,7 @@ pub(super) fn keep_former(settings: &Settings, key: &Bytes) -> Result<PathBuf, V
 
 /// The next key takes the other's place, in one step.
 pub(super) fn switch(settings: &Settings) -> Result<(), VaultError> {
-    std::fs::rename(next(settings), &settings.key_file)?;
+    rename(&next(settings), &settings.key_file)?;
     Ok(sync_directory(directory_of(&settings.key_file))?)
 }
 
@@ -119,6 +119,6 @@ fn write(path: &Path, key: &Bytes) -> Result<(), VaultError> {
     let mut permissions = file.metadata()?.permissions();
     permissions.set_readonly(true);
     std::fs::set_permissions(&new, permissions)?;
-    std::fs::rename(&new, path)?;
+    rename(&new, path)?;
     Ok(sync_directory(directory)?)
 }

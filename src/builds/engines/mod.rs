@@ -208,7 +208,8 @@ impl Engine {
         }
         Ok(Engine {
             label: candidate.label.clone(),
-            root: root.clone(),
+            // In the system's own spelling: Windows' registry and configurations write `D:/UE5` as well.
+            root: root.components().collect(),
             version,
             is_installed: root.join("Engine/Build/InstalledBuild.txt").is_file(),
             extra_platforms: candidate.platforms.clone(),
@@ -217,7 +218,7 @@ impl Engine {
 
     /// The automation tool of this engine.
     pub fn automation_tool(&self, host: Host) -> PathBuf {
-        self.root.join(host.automation_tool())
+        self.root.join(host.automation_tool()).components().collect()
     }
 
     /// Why this engine cannot build `platform` on `host`; `None` when it can. A sentence for people.

@@ -206,7 +206,7 @@ impl Logs {
             let path = directory.join(last.name());
             if frame::frames(&last.read(&directory)?).next().is_some() {
                 // Written by a run that ended before it could sync; from now on it is shown.
-                fs::File::open(path)?.sync_all()?;
+                fs::File::options().write(true).open(path)?.sync_all()?;
                 break;
             }
             // Torn at its first frame: its name is needed for what comes next.

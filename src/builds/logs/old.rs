@@ -33,7 +33,7 @@ impl Logs {
             if self.open_logs().contains_key(&build) {
                 return Ok(false);
             }
-            match fs::rename(&directory, &grave) {
+            match files::rename(&directory, &grave) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
                 result => result?,
             }

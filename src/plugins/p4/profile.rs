@@ -101,7 +101,7 @@ impl Profile {
         let aside = self.home.join("trust").join(format!("new-{:016x}", u64::from_ne_bytes(random)));
         files::create_private_file(&aside)?;
         std::fs::write(&aside, line)?;
-        std::fs::rename(&aside, &path)?;
+        files::rename(&aside, &path)?;
         Ok(path)
     }
 
