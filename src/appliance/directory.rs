@@ -37,11 +37,22 @@ pub fn prepare(path: &Path) -> Result<(), StartError> {
     create_private_directory(path).map_err(|error| refused(reason(&error)))
 }
 
+/// Takes only one in which a server or a command worked before: who misspelt a name is told so, instead of getting a new,
+/// empty one.
+pub fn expect(path: &Path) -> Result<(), StartError> {
+    if SIGNS.iter().any(|name| path.join(name).exists()) {
+        return Ok(());
+    }
+    let message = if path.exists() { "it is no data directory of Cookhouse" } else { "there is no such directory" };
+    Err(StartError::Directory { path: path.to_owned(), message: message.to_owned() })
+}
+
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "this user may not use it".into(),
         io::ErrorKind::NotADirectory => "it is not a directory".into(),
         io::ErrorKind::ReadOnlyFilesystem => "its file system is read-only".into(),
+        io::ErrorKind::NotFound => "it cannot be made there".into(),
         _ => error.to_string(),
     }
 }
@@ -69,8 +80,10 @@ mod tests {
         prepare(&deep).expect("made");
         std::fs::write(deep.join("cookhouse.toml"), "").expect("written");
         prepare(&deep).expect("only a configuration");
+        assert!(expect(&deep).is_err() && expect(&deep.join("missing")).is_err());
         std::fs::write(deep.join("lock"), "").expect("written");
         std::fs::create_dir(deep.join("artifacts")).expect("made");
         prepare(&deep).expect("ours");
+        expect(&deep).expect("one already");
     }
 }

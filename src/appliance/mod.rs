@@ -45,7 +45,7 @@ use crate::seams::{DeployTarget, SourceControl};
 use crate::store::Store;
 use crate::webhooks::{self, Webhooks};
 
-pub use directory::prepare as prepare_directory;
+pub use directory::{expect as expect_directory, prepare as prepare_directory};
 pub use start_error::StartError;
 
 /// What tests replace: the two seams to other machines.

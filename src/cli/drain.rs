@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::appliance::StartError;
+use crate::appliance::{self, StartError};
 use crate::control::client::{self, ClientError};
 use crate::control::{Done, Order};
 use crate::platform::lock::{LockError, lock};
@@ -17,6 +17,7 @@ const EVERY: Duration = Duration::from_millis(500);
 /// Waits; the exit code tells whether builds still run.
 pub(crate) fn run(arguments: &Drain) -> Result<(), Failure> {
     let config = arguments.place.load(&[])?.config;
+    appliance::expect_directory(&config.data_dir)?;
     match lock(&config.data_dir) {
         Err(LockError::Held { .. }) => {}
         Ok(_) => {

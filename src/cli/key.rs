@@ -12,7 +12,7 @@ pub(crate) fn run(command: KeyCommand) -> Result<(), Failure> {
     let KeyCommand::Rotate(RotateKey { place }) = command;
     let config = place.load(&[])?.config;
     let rotated = runtime()?.block_on(async {
-        appliance::prepare_directory(&config.data_dir)?;
+        appliance::expect_directory(&config.data_dir)?;
         let _lock = lock(&config.data_dir).map_err(|error| match error {
             LockError::Held { .. } => {
                 Failure::new(Exit::Locked, "the service runs on this data directory", "Stop it, change the key, start it again.")

@@ -54,7 +54,11 @@ pub(crate) fn token(command: TokenCommand) -> Result<(), Failure> {
 pub(super) fn execute(place: &Where, order: Order) -> Result<Done, Failure> {
     let config = place.load(&[])?.config;
     runtime()?.block_on(async {
-        appliance::prepare_directory(&config.data_dir)?;
+        match order {
+            // The first admin may be there before the first start.
+            Order::CreateAdmin { .. } => appliance::prepare_directory(&config.data_dir)?,
+            _ => appliance::expect_directory(&config.data_dir)?,
+        }
         match lock(&config.data_dir) {
             Ok(_lock) => directly(&config, order).await,
             Err(LockError::Held { .. }) => through_the_server(&config.data_dir, order).await,
@@ -104,7 +108,7 @@ impl Password {
         } else {
             std::fs::File::open(path).and_then(|file| file.take(LONGEST_PASSWORD_FILE).read_to_string(&mut text))
         };
-        read.map_err(|error| failed(format!("{} cannot be read: {error}", path.display())))?;
+        read.map_err(|error| failed(format!("{} cannot be read: {}", path.display(), crate::config::reason(&error))))?;
         // Editors end a file with a line end; nobody means it.
         let password = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
         Ok(password.to_owned())

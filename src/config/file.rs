@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path) -> (Vec<Found>, Vec<Problem>) {
 }
 
 /// The operating system's words without its error number.
-pub(super) fn reason(error: &std::io::Error) -> String {
+pub(crate) fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+pub(crate) use file::reason;
 use keys::{KEYS, Key};
 pub use problem::{Place, Problem, Problems};
 use rule::Raw;

@@ -88,3 +88,19 @@ fn a_directory_with_other_things_is_refused() {
     );
     assert!(refused.code == 2 && refused.err.contains("it holds other things, such as \"thesis.txt\""), "{}", refused.err);
 }
+
+#[test]
+fn a_misspelt_data_directory_is_told_and_not_made() {
+    let data = Data::new();
+    let place = text(&data.data);
+    for arguments in [
+        &["audit", "verify", "--data", place][..],
+        &["key", "rotate", "--data", place],
+        &["drain", "--data", place],
+        &["token", "create", "--data", place, "--email", "a@b.example", "--name", "script", "--scopes", "read"],
+    ] {
+        let refused = run(arguments);
+        assert!(refused.code == 2 && refused.err.contains("there is no such directory"), "{arguments:?}: {}", refused.err);
+        assert!(refused.err.contains("--data") && !data.data.exists(), "{arguments:?}: {}", refused.err);
+    }
+}
