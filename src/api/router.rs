@@ -129,7 +129,7 @@ impl Router {
             caller = trace.caller.as_deref().unwrap_or("-"),
             peer = %client.address,
             status = response.status().as_u16(),
-            milliseconds = started.elapsed().as_secs_f64() * 1000.0,
+            milliseconds = (started.elapsed().as_secs_f64() * 10_000.0).round() / 10.0,
             "{} {} {}", method, shown(&path), response.status().as_u16(),
         );
         response

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use crate::say;
 
 const TARGET: &str = "wasm32-unknown-unknown";
+/// Windows, as Debian's mingw-w64 links it.
+pub(crate) const WINDOWS: &str = "x86_64-pc-windows-gnu";
 
 /// A program that has to be there.
 struct Need {
@@ -24,11 +26,29 @@ const NEEDS: [Need; 4] = [
     Need { programs: &["curl"], package: "curl", why: "tests that download with a client that is not ours" },
 ];
 
+const NEEDS_FOR_WINDOWS: [Need; 1] =
+    [Need { programs: &["x86_64-w64-mingw32-gcc"], package: "gcc-mingw-w64-x86-64", why: "C code and linking for Windows" }];
+
 /// Makes sure that everything is there. An error is a sentence that says what to do.
 pub(crate) fn prepare() -> Result<(), String> {
     say("looking at what the build needs");
+    programs(&NEEDS)?;
+    wasm_target()
+}
+
+/// What compiling for Windows needs besides.
+pub(crate) fn prepare_windows() -> Result<(), String> {
+    prepare()?;
+    programs(&NEEDS_FOR_WINDOWS)?;
+    if has_target(WINDOWS) || is_on_path("rustup") && run(Command::new("rustup").args(["target", "add", WINDOWS])) && has_target(WINDOWS) {
+        return Ok(());
+    }
+    Err(format!("the Rust target {WINDOWS} is missing: run `rustup target add {WINDOWS}` and try again"))
+}
+
+fn programs(needs: &[Need]) -> Result<(), String> {
     let mut packages = Vec::new();
-    for need in &NEEDS {
+    for need in needs {
         let found = need.programs.iter().find(|program| is_on_path(program));
         match found {
             Some(program) => say(&format!("  {program:<8} is here ({})", need.why)),
@@ -41,22 +61,22 @@ pub(crate) fn prepare() -> Result<(), String> {
     if !packages.is_empty() {
         install(&packages)?;
         let still: Vec<&str> =
-            NEEDS.iter().filter(|need| !need.programs.iter().any(|program| is_on_path(program))).map(|need| need.package).collect();
+            needs.iter().filter(|need| !need.programs.iter().any(|program| is_on_path(program))).map(|need| need.package).collect();
         if !still.is_empty() {
             return Err(format!("still missing after the installation: {}", still.join(", ")));
         }
     }
-    wasm_target()
+    Ok(())
 }
 
 /// The plugins are WebAssembly: the standard library for it comes from rustup, or is built by Debian's compiler.
 fn wasm_target() -> Result<(), String> {
-    if has_target() {
+    if has_target(TARGET) {
         say(&format!("  Rust target {TARGET} is here (the bundled plugins)"));
         return Ok(());
     }
     say(&format!("  Rust target {TARGET} is missing (the bundled plugins)"));
-    if is_on_path("rustup") && run(Command::new("rustup").args(["target", "add", TARGET])) && has_target() {
+    if is_on_path("rustup") && run(Command::new("rustup").args(["target", "add", TARGET])) && has_target(TARGET) {
         return Ok(());
     }
     if has_debian_toolchain() {
@@ -69,9 +89,9 @@ fn wasm_target() -> Result<(), String> {
     if has_debian_toolchain() { Ok(()) } else { Err("Debian's toolchain for WebAssembly is not where it should be".to_owned()) }
 }
 
-fn has_target() -> bool {
+fn has_target(target: &str) -> bool {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let Some(directory) = output(Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET])) else { return false };
+    let Some(directory) = output(Command::new(rustc).args(["--print", "target-libdir", "--target", target])) else { return false };
     let Ok(entries) = std::fs::read_dir(directory) else { return false };
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("libstd-"))
 }

@@ -16,6 +16,9 @@ Tasks:
   demo   Prepare this machine, then show a whole build: cargo run -- demo [ARGUMENTS]
   test   Prepare this machine, then run every test; ARGUMENTS go to the test runner
   setup  Only prepare this machine
+  windows
+         Prepare this machine, then compile everything for Windows, tests too, without running it: cargo check
+         --target x86_64-pc-windows-gnu [ARGUMENTS]
   help   Show this text
 
 Preparing means: the Rust target wasm32-unknown-unknown for the bundled plugins, and git, git-lfs,
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
     let outcome = match task.as_str() {
         "demo" => machine::prepare().and_then(|()| tasks::demo(&rest)),
         "test" => machine::prepare().and_then(|()| tasks::test(&rest)),
+        "windows" => machine::prepare_windows().and_then(|()| tasks::windows(&rest)),
         "setup" => machine::prepare().map(|()| 0),
         "" | "help" | "-h" | "--help" => {
             print!("{HELP}");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::machine::WINDOWS;
 use crate::say;
 
 /// One whole build, shown. The exit code is the demo's.
@@ -42,6 +43,13 @@ pub(crate) fn test(arguments: &[String]) -> Result<u8, String> {
     let seconds = begin.elapsed().as_secs();
     say(&format!("all tests passed in {} min {:02} s", seconds / 60, seconds % 60));
     Ok(0)
+}
+
+/// Everything, tests and benchmarks too, compiled for Windows. Nothing is linked but the plugins.
+pub(crate) fn windows(arguments: &[String]) -> Result<u8, String> {
+    let mut words = vec!["check", "--locked", "--package", "cookhouse", "--all-targets", "--target", WINDOWS];
+    words.extend(arguments.iter().map(String::as_str));
+    cargo(&words)
 }
 
 fn cargo(words: &[&str]) -> Result<u8, String> {
