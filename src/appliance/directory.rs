@@ -8,7 +8,7 @@ use crate::platform::files::create_private_directory;
 use super::StartError;
 
 /// What may lie in a directory that becomes a data directory.
-const HARMLESS: [&str; 3] = ["cookhouse.toml", "secret.key", "lost+found"];
+const HARMLESS: [&str; 4] = ["cookhouse.toml", "secret.key", "service.log", "lost+found"];
 /// What shows that it is one already.
 const SIGNS: [&str; 2] = ["store.redb", "lock"];
 

@@ -10,7 +10,7 @@ use super::{Exit, Failure, logging};
 /// Plays the demo.
 pub(crate) fn run(arguments: Demo) -> Result<(), Failure> {
     // The demo tells its own story; of the service's log only trouble is shown.
-    let _ = logging::start(&Log { level: "error".into(), json: false });
+    let _ = logging::start(&Log { level: "error".into(), json: false }, None);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::Internal, format!("the runtime did not start: {error}"), ""))?;
     let Demo { data, listen, exit } = arguments;

@@ -9,6 +9,7 @@ mod demo;
 mod drain;
 mod failure;
 mod key;
+mod log_file;
 mod logging;
 mod openapi;
 mod people;

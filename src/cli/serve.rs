@@ -1,37 +1,70 @@
 //! `cookhouse serve`
 
+use std::path::Path;
+
 use crate::api::server::ServerError;
-use crate::appliance::{Appliance, StartError};
+use crate::appliance::{self, Appliance, StartError};
 use crate::config::Loaded;
 use crate::keys::KeyError;
 use crate::platform::lock::LockError;
+use crate::platform::service::{self, Service};
 use crate::platform::signals::shutdown_signals;
 use crate::vault::VaultError;
 
 use super::arguments::Serve;
+use super::log_file::LogFile;
 use super::{Exit, Failure, logging};
 
-/// Runs until a signal comes.
+/// Where a service of Windows logs, in the data directory.
+const LOG_FILE: &str = "service.log";
+const LARGEST_LOG: u64 = 32 << 20;
+
+/// Runs until a signal comes, or until the service manager wants it to end.
 pub(crate) fn run(arguments: &Serve) -> Result<(), Failure> {
+    let service = service::join();
+    let ended = run_until_told(arguments, service.as_ref());
+    if let Some(service) = service {
+        if let Err(failure) = &ended {
+            tracing::error!("{}", failure.message);
+        }
+        service.end(ended.as_ref().map_or_else(|failure| failure.exit as u8, |()| 0));
+    }
+    ended
+}
+
+fn run_until_told(arguments: &Serve, service: Option<&Service>) -> Result<(), Failure> {
     let loaded = arguments.load()?;
-    logging::start(&loaded.config.log).map_err(|error| Failure::new(Exit::Internal, format!("logging did not start: {error}"), ""))?;
+    let file = service.map(|_| open_log(&loaded.config.data_dir)).transpose()?;
+    logging::start(&loaded.config.log, file)
+        .map_err(|error| Failure::new(Exit::Internal, format!("logging did not start: {error}"), ""))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::Internal, format!("the runtime did not start: {error}"), ""))?;
-    let ended = runtime.block_on(serve(&loaded));
+    let ended = runtime.block_on(serve(&loaded, service));
     // Whoever is still busy now was told to stop at once.
     runtime.shutdown_background();
     ended
 }
 
-async fn serve(loaded: &Loaded) -> Result<(), Failure> {
+fn open_log(data_dir: &Path) -> Result<LogFile, Failure> {
+    appliance::prepare_directory(data_dir)?;
+    LogFile::open(&data_dir.join(LOG_FILE), LARGEST_LOG).map_err(|error| Failure::new(Exit::Failed, format!("{LOG_FILE}: {error}"), ""))
+}
+
+async fn serve(loaded: &Loaded, service: Option<&Service>) -> Result<(), Failure> {
     // Before anything starts: a signal that comes during the start is a request to stop too.
     let mut signals = shutdown_signals().map_err(|error| Failure::new(Exit::Internal, format!("no signals: {error}"), ""))?;
     let appliance = Appliance::start(&loaded.config).await?;
     announce(loaded, &appliance);
+    if let Some(service) = service {
+        service.ready();
+    }
     let broken = tokio::select! {
         () = signals.next() => false,
         () = appliance.failed() => true,
     };
+    if let Some(service) = service {
+        service.stopping();
+    }
     if broken {
         tracing::error!("the disk refused to keep what was written: stopping, so that nothing is promised that is not kept");
     } else {

@@ -7,10 +7,11 @@
 //! | `confinement.rs`, `accounts.rs` | what a program may reach, and whom it runs as |
 //! | `running.rs`, `lines.rs` | a started program whose output comes as lines |
 //! | `files.rs`, `lock.rs` | private files, renames that never replace, syncing, free space, one server per data directory |
-//! | `signals.rs` | being asked to stop |
+//! | `signals.rs`, `service.rs` | being asked to stop, and being run by a service manager that wants to be told |
 //! | `tree.rs` | opening files of a tree that somebody else wrote |
 //! | `unix.rs`, `windows.rs` | the two halves behind the faces above |
 //! | `windows_files.rs`, `windows_rights.rs` | names, locks and long paths of Windows; whom its files are for |
+//! | `windows_service.rs` | the service manager of Windows |
 //! | `linux_processes.rs`, `cgroup.rs` | how Linux finds the processes that a build left behind |
 //! | `landlocked.rs`, `handing_over.rs` | how Linux holds a program to its directories, and gives trees away |
 //! | `other_processes.rs` | what is left of that on other Unix systems |
@@ -22,6 +23,7 @@ pub mod lines;
 pub mod lock;
 pub mod process;
 pub mod running;
+pub mod service;
 pub mod signals;
 pub mod tree;
 
@@ -39,6 +41,8 @@ mod other_processes;
 mod windows_files;
 #[cfg(windows)]
 mod windows_rights;
+#[cfg(windows)]
+mod windows_service;
 
 #[cfg(unix)]
 #[path = "unix.rs"]

@@ -52,6 +52,7 @@ impl ShutdownSignals {
             _ = self.attention.recv() => {}
             _ = self.close.recv() => {}
             _ = self.shutdown.recv() => {}
+            () = super::windows_service::asked_to_stop() => {}
         }
     }
 }
