@@ -177,7 +177,11 @@ impl Isolation {
     }
 }
 
-const NOT_HERE: &str = "this machine has no Landlock (Linux 5.19 or newer, with landlock among the kernel's security modules)";
+const NOT_HERE: &str = if cfg!(windows) {
+    "Windows has nothing that holds a program to its directories; give the service a user of its own, and nothing else to lose"
+} else {
+    "this machine has no Landlock (Linux 5.19 or newer, with landlock among the kernel's security modules)"
+};
 
 fn account(user: &str, group: &str) -> Result<Account, String> {
     if !accounts::may_act_as_others() {

@@ -248,7 +248,7 @@ mod tests {
         });
         assert!(invocation.environment.contains(&("uebp_LogFolder".into(), "/w/logs".into())));
         let words: Vec<String> = invocation.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        format!("{} {}", invocation.program.display(), words.join(" "))
+        format!("{} {}", invocation.program.display().to_string().replace('\\', "/"), words.join(" "))
     }
 
     #[test]

@@ -22,8 +22,8 @@ use windows_sys::Win32::Security::{
     WinAnonymousSid, WinAuthenticatedUserSid, WinBuiltinGuestsSid, WinBuiltinUsersSid, WinInteractiveSid, WinNetworkSid, WinWorldSid,
 };
 use windows_sys::Win32::Storage::FileSystem::{
-    CREATE_NEW, CreateFileW, FILE_APPEND_DATA, FILE_ATTRIBUTE_NORMAL, FILE_FLAG_OPEN_REPARSE_POINT, FILE_READ_DATA, FILE_SHARE_DELETE,
-    FILE_SHARE_READ, FILE_SHARE_WRITE, FILE_WRITE_DATA,
+    CREATE_NEW, CreateDirectoryW, CreateFileW, FILE_APPEND_DATA, FILE_ATTRIBUTE_NORMAL, FILE_FLAG_OPEN_REPARSE_POINT, FILE_READ_DATA,
+    FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, FILE_WRITE_DATA,
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
@@ -37,6 +37,9 @@ const ALLOWS: u8 = 0;
 /// Passing through and seeing when a file was changed give nothing away.
 const TO_READ_OR_CHANGE: u32 = FILE_READ_DATA | FILE_WRITE_DATA | FILE_APPEND_DATA | GENERIC_READ | GENERIC_WRITE | GENERIC_ALL;
 
+/// Files and directories that are made in a directory inherit.
+const TO_ALL_BELOW: &str = "OICI";
+
 /// Memory that the system gave and wants back.
 struct Given(*mut c_void);
 
@@ -47,16 +50,24 @@ impl Drop for Given {
     }
 }
 
+/// The rights that something new begins with. None: what its directory has for what is made in it, if that is private.
+fn first_rights(path: &Path, inheritance: &str) -> io::Result<Option<Given>> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if is_open_to_strangers(directory)? { own_rights(inheritance).map(Some) } else { Ok(None) }
+}
+
+fn attributes(rights: Option<&Given>) -> SECURITY_ATTRIBUTES {
+    SECURITY_ATTRIBUTES {
+        nLength: u32::try_from(size_of::<SECURITY_ATTRIBUTES>()).unwrap_or(u32::MAX),
+        lpSecurityDescriptor: rights.map_or(ptr::null_mut(), |rights| rights.0),
+        bInheritHandle: 0,
+    }
+}
+
 /// A file that is new and private from its first moment on.
 pub(super) fn create_private_file(path: &Path) -> io::Result<File> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let descriptor = if is_open_to_strangers(directory)? { Some(own_rights("")?) } else { None };
-    let attributes = SECURITY_ATTRIBUTES {
-        nLength: u32::try_from(size_of::<SECURITY_ATTRIBUTES>()).unwrap_or(u32::MAX),
-        // None: as the directory has it for what is made in it.
-        lpSecurityDescriptor: descriptor.as_ref().map_or(ptr::null_mut(), |descriptor| descriptor.0),
-        bInheritHandle: 0,
-    };
+    let rights = first_rights(path, "")?;
+    let attributes = attributes(rights.as_ref());
     let name = wide(path)?;
     // SAFETY: a text that ends with a zero, and attributes that live longer than the call. The handle is checked, then owned.
     let handle = unsafe {
@@ -78,13 +89,18 @@ pub(super) fn make_private(path: &Path) -> io::Result<()> {
 }
 
 pub(super) fn new_private_directory(directory: &Path) -> io::Result<()> {
-    std::fs::create_dir(directory)?;
-    restrict_directory(directory)
+    let rights = first_rights(directory, TO_ALL_BELOW)?;
+    let attributes = attributes(rights.as_ref());
+    let name = wide(directory)?;
+    // SAFETY: a text that ends with a zero, and attributes that live longer than the call.
+    match unsafe { CreateDirectoryW(name.as_ptr(), &raw const attributes) } {
+        0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn restrict_directory(directory: &Path) -> io::Result<()> {
-    // Both kinds of things that are made in it inherit.
-    restrict(directory, "OICI")
+    restrict(directory, TO_ALL_BELOW)
 }
 
 fn restrict(path: &Path, inheritance: &str) -> io::Result<()> {
