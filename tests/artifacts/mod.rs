@@ -1,7 +1,10 @@
 //! Artifacts from outside: the tarball as other programs read it, and what goes wrong on disk.
 
+// Links, pipes, and GNU's tar.
+#[cfg(unix)]
 mod abuse;
 mod lifecycle;
+#[cfg(unix)]
 mod tarball;
 
 use std::path::Path;

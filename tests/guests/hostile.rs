@@ -1,5 +1,6 @@
 //! Repositories and git servers that mean harm, through the real guest and the real git.
 
+#[cfg(target_os = "linux")]
 use std::time::Duration;
 
 use cookhouse::demo::git_server::Settings;

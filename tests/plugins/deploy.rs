@@ -7,6 +7,7 @@ mod receiver;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+#[cfg(target_os = "linux")]
 use cookhouse::demo::certificate::Authority;
 use cookhouse::model::Secret;
 use cookhouse::model::deploy::DeployFailureCode;
@@ -15,7 +16,9 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Host, trusting};
+use super::Host;
+#[cfg(target_os = "linux")]
+use super::trusting;
 
 const AUTHORIZATION: &str = "Bearer deploy-0123456789-token";
 const SIZE: u64 = 5 << 30;

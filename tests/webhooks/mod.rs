@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use crate::support::builds::{put, waiting};
 use crate::support::server::{Person, TestServer};
 
+#[cfg_attr(not(unix), allow(unused_imports, reason = "what sends needs a whole service"))]
 pub(crate) use endpoint::{Endpoint, Got, status, verify};
 
 /// Reaches this machine, too.

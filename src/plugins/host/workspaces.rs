@@ -307,9 +307,11 @@ mod tests {
 
     #[test]
     fn only_plain_relative_paths_are_paths() {
-        for path in ["", ".", "a", "a/b.c", "Content/Ä ö/x.uasset", "..a", "a../b", ".git/config"] {
+        for path in ["", ".", "a", "a/b.c", "Content/Ä ö/x.uasset", "..a", ".git/config"] {
             assert!(checked_path(path).is_ok(), "{path}");
         }
+        // Windows would leave the dots out.
+        assert_eq!(checked_path("a../b").is_ok(), cfg!(unix));
         let long = "a/".repeat(3000) + "b";
         for path in [
             "/",
@@ -333,6 +335,8 @@ mod tests {
         }
     }
 
+    /// Windows lets only administrators make links.
+    #[cfg(unix)]
     #[test]
     fn links_are_found_and_not_followed() {
         let outside = tempfile::tempdir().unwrap();
