@@ -143,6 +143,60 @@ async fn branches_come_in_one_request_where_the_server_speaks_graphql() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_wrong_keeps_no_app_out() {
+    for ahead in [-1000, 3 * 3600] {
+        let mut app = App::new(APP, KEY, &[(42, "studio")]).expect("an app");
+        app.clock_ahead = ahead;
+        let studio = Studio::with(|settings| cookhouse::demo::git_server::Settings { app: Some(app), ..settings }).await;
+        let commit = studio.commit("main", "one", &[("Game.uproject", b"{}")]).await;
+        let host: &Host = &studio.host;
+        let server = host.plugins.check(&binding(&studio, APP, ""), host.call()).await.expect("the app");
+        assert_eq!(server.installations.len(), 1);
+        let asked = |end: &str| studio.server.requests().iter().filter(|request| request.ends_with(end)).count();
+        assert_eq!((asked("/api/v3/app"), asked("page=1")), (2, 1), "{ahead}: signed once more, and right from then on");
+        let binding = binding(&studio, APP, "42");
+        for _ in 0..2 {
+            assert_eq!(host.plugins.resolve_head(&binding, REPOSITORY, "main", host.call()).await.expect("a head").id, commit);
+        }
+        assert_eq!(bought(&studio), 2, "{ahead}: one that was refused, and one that is kept");
+        let said = host.log.text();
+        let word = if ahead < 0 { "seconds behind" } else { "seconds ahead of" };
+        assert!(said.contains("The git host's clock is") && said.contains(word), "{said}");
+        // A wrong app is no matter of clocks.
+        let before = studio.server.requests().len();
+        let foreign = host.plugins.check(&self::binding(&studio, "another", ""), host.call()).await.expect_err("another app's id");
+        assert_eq!(foreign.problem, SourceProblem::Unauthenticated);
+        assert!(studio.server.requests().len() - before <= 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_go_on_as_long_as_the_server_links_to_more() {
+    let app = App::new(APP, KEY, &[(42, "studio"), (43, "guests"), (44, "friends")]).expect("an app");
+    let change = |settings| cookhouse::demo::git_server::Settings { app: Some(app), largest_page: 1, speaks_graphql: false, ..settings };
+    let studio = Studio::with(change).await;
+    for branch in ["main", "one", "two"] {
+        studio.commit(branch, "m", &[("a", b"x")]).await;
+    }
+    let host = &studio.host;
+    let server = host.plugins.check(&binding(&studio, APP, ""), host.call()).await.expect("the app");
+    assert_eq!(server.installations.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["42", "43", "44"]);
+    let page = host.plugins.list_branches(&binding(&studio, APP, "42"), REPOSITORY, None, None, 10, host.call()).await.expect("branches");
+    assert_eq!(page.items.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["main", "one", "two"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_share_that_is_used_up_says_when_the_next_begins() {
+    let studio = studio(Duration::from_secs(3600)).await;
+    studio.commit("main", "one", &[("Game.uproject", b"{}")]).await;
+    let (host, binding) = (&studio.host, binding(&studio, APP, "42"));
+    studio.server.exhaust(1, 1800);
+    let error = host.plugins.resolve_head(&binding, REPOSITORY, "main", host.call()).await.expect_err("too often");
+    assert_eq!(error.problem, SourceProblem::RateLimited, "{error}");
+    assert!(error.retry_after.is_some_and(|seconds| (1700..=1800).contains(&seconds)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_asks_again_before_the_time_is_up() {
     let studio = studio(Duration::from_secs(3600)).await;
     studio.commit("main", "one", &[("Game.uproject", b"{}")]).await;

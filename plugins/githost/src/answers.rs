@@ -10,19 +10,29 @@ pub fn parse<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Problem
         .map_err(|error| Problem::new(Code::Protocol, format!("the git host's answer ({what}) is not what its API promises: {error}")))
 }
 
-/// Who the credentials are.
+/// Who the credentials are, or whose something is.
 #[derive(Debug, Deserialize)]
 pub struct User {
     /// The account's name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text_or_null")]
     pub login: String,
+    /// A whole enterprise, which an app can be installed on too, has no login.
+    #[serde(default, deserialize_with = "text_or_null")]
+    pub slug: String,
+}
+
+impl User {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        if self.login.is_empty() { &self.slug } else { &self.login }
+    }
 }
 
 /// The server's version.
 #[derive(Debug, Deserialize)]
 pub struct Version {
     /// For example `1.22.3` or `9.0.1+gitea-1.22.0`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text_or_null")]
     pub version: String,
 }
 
@@ -121,12 +131,11 @@ impl Commit {
 /// A file as the contents API wraps it.
 #[derive(Debug, Deserialize)]
 pub struct Contents {
-    /// `file`, `dir`, `symlink` or `submodule`.
-    #[serde(rename = "type", default)]
+    /// `file`, `dir`, `symlink` or `submodule`; `""`: this is no such object.
+    #[serde(rename = "type", default, deserialize_with = "text_or_null")]
     pub kind: String,
-    /// Bytes.
-    #[serde(default)]
-    pub size: u64,
+    /// Bytes, where the server counts them.
+    pub size: Option<u64>,
     /// `base64`, or nothing when the file is too large to be wrapped.
     #[serde(default, deserialize_with = "text_or_null")]
     pub encoding: String,
@@ -135,7 +144,8 @@ pub struct Contents {
     pub content: String,
 }
 
-fn text_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+/// Reads a text that some server leaves out, or gives as `null`.
+pub(crate) fn text_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -154,7 +164,28 @@ pub(crate) fn milliseconds(text: &str) -> Option<u64> {
         }
         _ => return None,
     };
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    since_1970((year, month, day), ((hour * 60 + minute - offset) * 60) + second)
+}
+
+/// The time in a header of HTTP (`Sun, 06 Nov 1994 08:49:37 GMT`, RFC 9110), in milliseconds since 1970. The two older forms, which
+/// nobody sends, are not read.
+pub(crate) fn header_milliseconds(text: &str) -> Option<u64> {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (_, rest) = text.trim().split_once(", ")?;
+    let mut words = rest.split_whitespace();
+    let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    if words.next() != Some("GMT") || time.len() != 8 {
+        return None;
+    }
+    let month = MONTHS.iter().position(|name| *name == month)? as i64 + 1;
+    let number = |text: Option<&str>| text?.parse::<i64>().ok();
+    let (hour, minute, second) = (number(time.get(0..2))?, number(time.get(3..5))?, number(time.get(6..8))?);
+    since_1970((number(Some(year))?, month, number(Some(day))?), (hour * 60 + minute) * 60 + second)
+}
+
+/// Milliseconds between 1970 and so many seconds after the beginning of a day (UTC).
+fn since_1970((year, month, day): (i64, i64, i64), seconds: i64) -> Option<u64> {
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(0..=9999).contains(&year) {
         return None;
     }
     // Days since 1970 in the proleptic Gregorian calendar, years beginning in March.
@@ -163,12 +194,12 @@ pub(crate) fn milliseconds(text: &str) -> Option<u64> {
     let year_of_era = shifted.rem_euclid(400);
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let days = era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468;
-    u64::try_from(((days * 24 + hour) * 60 + minute - offset) * 60 + second).ok()?.checked_mul(1000)
+    u64::try_from(days * 86_400 + seconds).ok()?.checked_mul(1000)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Branch, Commit, Repository, milliseconds, parse};
+    use super::{Branch, Commit, Contents, Repository, User, header_milliseconds, milliseconds, parse};
 
     const HASH: &str = "7fd1a60b01f91b314f59955a4e4d4e80d8edf11d";
 
@@ -213,6 +244,37 @@ mod tests {
         }
         assert!(parse::<Repository>("repository", b"{\"id\":\"x\"}").is_err());
         assert!(parse::<Repository>("repository", b"<html>").unwrap_err().message.contains("repository"));
+    }
+
+    #[test]
+    fn what_may_be_null_or_missing_may_be() {
+        let empty = parse::<Repository>("repository", br#"{"id":1,"full_name":"a/b","description":null,"default_branch":null}"#).unwrap();
+        assert_eq!((empty.default_branch.as_str(), empty.private), ("", false));
+        for (text, name) in [(r#"{"login":"studio"}"#, "studio"), (r#"{"login":null,"slug":"octo","name":"Octo"}"#, "octo"), ("{}", "")] {
+            assert_eq!(parse::<User>("user", text.as_bytes()).unwrap().name(), name, "{text}");
+        }
+        let contents = parse::<Contents>("contents", br#"{"type":"file","size":null,"encoding":null,"content":null}"#).unwrap();
+        assert_eq!((contents.kind.as_str(), contents.size, contents.encoding.as_str()), ("file", None, ""));
+        let text =
+            format!(r#"{{"sha":"{HASH}","author":{{}},"committer":null,"commit":{{"message":"","author":null,"verification":null}}}}"#);
+        let revision = parse::<Commit>("commit", text.as_bytes()).unwrap().revision().unwrap().unwrap();
+        assert_eq!((revision.author.as_str(), revision.message.as_str(), revision.time_ms), ("", "", None));
+    }
+
+    #[test]
+    fn times_of_headers() {
+        assert_eq!(header_milliseconds("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777_000));
+        assert_eq!(header_milliseconds("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
+        for text in [
+            "",
+            "120",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun, 06 Foo 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 8:49 GMT",
+            "Sun, 06 Nov 99999999999999 08:49:37 GMT",
+        ] {
+            assert_eq!(header_milliseconds(text), None, "{text}");
+        }
     }
 
     #[test]

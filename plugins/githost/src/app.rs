@@ -8,10 +8,12 @@ use crate::answers;
 use crate::base64;
 use crate::names::RepositoryName;
 
-/// How far the git host's clock may be behind ours, in seconds.
+/// How far the git host's clock may be behind ours without being asked what time it is, in seconds.
 const DRIFT: u64 = 60;
 /// How long an app's token is good for, in seconds; git hosts allow ten minutes.
 const APP_TOKEN_LIFE: u64 = 540;
+/// Clocks that are less apart, in milliseconds, agree: the header has whole seconds, and the answer was on its way.
+const NOTICED_MS: u64 = 5_000;
 /// An installation's token is not used any more when it has less than this, in milliseconds.
 const RESERVE_MS: u64 = 5 * 60_000;
 
@@ -21,6 +23,13 @@ pub fn unsigned(app_id: &str, now_ms: u64) -> String {
     let header = json!({"alg": "RS256", "typ": "JWT"}).to_string();
     let claims = json!({"iat": now.saturating_sub(DRIFT), "exp": now + APP_TOKEN_LIFE, "iss": app_id}).to_string();
     format!("{}.{}", base64::encode_url(header.as_bytes()), base64::encode_url(claims.as_bytes()))
+}
+
+/// How far the git host's clock is ahead of ours, in milliseconds, as far as that is why it does not take the app's token: `date` is
+/// the header of its answer, `known_ms` what the token was made by. `None`: the clocks agree, and the token is wrong otherwise.
+pub fn clock_ahead_ms(date: Option<&str>, now_ms: u64, known_ms: i64) -> Option<i64> {
+    let ahead = answers::header_milliseconds(date?)?.cast_signed() - now_ms.cast_signed();
+    ((ahead - known_ms).unsigned_abs() >= NOTICED_MS).then_some(ahead)
 }
 
 /// The app's token.
@@ -73,11 +82,21 @@ impl Token {
 }
 
 /// The app, as it sees itself.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub struct App {
     /// Its name in addresses.
     #[serde(default)]
-    pub slug: String,
+    slug: Option<String>,
+    /// Its name for people.
+    #[serde(default)]
+    name: Option<String>,
+}
+
+impl App {
+    /// What it is called.
+    pub fn called(self) -> String {
+        self.slug.or(self.name).unwrap_or_default()
+    }
 }
 
 /// One place where the app is installed.
@@ -85,7 +104,9 @@ pub struct App {
 pub struct Installation {
     id: u64,
     account: Option<answers::User>,
+    #[serde(default)]
     repository_selection: Option<String>,
+    #[serde(default)]
     suspended_at: Option<String>,
 }
 
@@ -94,7 +115,7 @@ impl Installation {
     pub fn described(&self) -> serde_json::Value {
         json!({
             "id": self.id.to_string(),
-            "account": self.account.as_ref().map(|account| account.login.as_str()).unwrap_or_default(),
+            "account": self.account.as_ref().map(answers::User::name).unwrap_or_default(),
             "repositorySelection": if self.repository_selection.as_deref() == Some("selected") { "selected" } else { "all" },
             "suspended": self.suspended_at.is_some(),
         })
@@ -119,6 +140,30 @@ mod tests {
         let claims: serde_json::Value = serde_json::from_slice(&base64::decode(&claims).unwrap()).unwrap();
         assert_eq!(claims, json!({"iat": 1_699_999_940u64, "exp": 1_700_000_540u64, "iss": "Iv1.8a61f9b3a7aba766"}));
         assert_eq!(signed("a.b", &[0xfb, 0xff]), "a.b.-_8");
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_is_told_from_a_key_that_is() {
+        let now = answers::milliseconds("1994-11-06T08:40:00Z").unwrap();
+        let date = Some("Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(clock_ahead_ms(date, now, 0), Some(577_000));
+        assert_eq!(clock_ahead_ms(date, now, 577_000), None);
+        assert_eq!(clock_ahead_ms(date, now + 1_200_000, 0), Some(-623_000));
+        assert_eq!(clock_ahead_ms(date, now + 580_000, 0), None);
+        assert_eq!((clock_ahead_ms(None, now, 0), clock_ahead_ms(Some("now"), now, 0)), (None, None));
+    }
+
+    #[test]
+    fn installations_are_read_whatever_they_are_on() {
+        let described = |text: &str| serde_json::from_str::<Installation>(text).unwrap().described();
+        let enterprise =
+            described(r#"{"id":7,"account":{"id":1,"slug":"octo","name":"Octo"},"repository_selection":"selected","suspended_at":null}"#);
+        assert_eq!(enterprise, json!({"id": "7", "account": "octo", "repositorySelection": "selected", "suspended": false}));
+        let bare = described(r#"{"id":7,"account":null,"suspended_at":"2026-01-01T00:00:00Z"}"#);
+        assert_eq!(bare, json!({"id": "7", "account": "", "repositorySelection": "all", "suspended": true}));
+        for (text, called) in [(r#"{"slug":"a","name":"A"}"#, "a"), (r#"{"slug":null,"name":"A"}"#, "A"), ("{}", "")] {
+            assert_eq!(serde_json::from_str::<App>(text).unwrap().called(), called);
+        }
     }
 
     #[test]

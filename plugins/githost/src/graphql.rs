@@ -122,8 +122,9 @@ struct PageInfo {
 /// Reads an answer. Anything that is no such page is useless rather than wrong: there is another way to ask. A spent limit is an error.
 pub fn read(bytes: &[u8], limits: &Limits, now_ms: u64) -> Result<Answer, Problem> {
     let Ok(body) = serde_json::from_slice::<Body>(bytes) else { return Ok(Answer::Useless) };
-    let kinds: Vec<String> = body.errors.unwrap_or_default().into_iter().filter_map(|fault| fault.kind).collect();
-    if kinds.iter().any(|kind| kind == "RATE_LIMITED") {
+    // Where anything went wrong, what came beside it may be a part only.
+    let kinds: Vec<String> = body.errors.unwrap_or_default().into_iter().map(|fault| fault.kind.unwrap_or_default()).collect();
+    if kinds.iter().any(|kind| kind.starts_with("RATE_LIMIT")) {
         return Err(status::limited(429, limits, now_ms));
     }
     let Some(data) = body.data else { return Ok(Answer::Useless) };
@@ -191,6 +192,12 @@ mod tests {
             (r#"{"errors":[{"message":"Parse error"}]}"#, Answer::Useless),
             (r#"{"message":"Not Found"}"#, Answer::Useless),
             ("<html>", Answer::Useless),
+            (r#"{"data":{"repository":{"refs":null}}}"#, Answer::Useless),
+            (r#"{"data":{"repository":{"refs":{"nodes":null,"pageInfo":{"hasNextPage":false}}}}}"#, Answer::Useless),
+            (
+                r#"{"data":{"repository":{"refs":{"nodes":[],"pageInfo":{"hasNextPage":false}}}},"errors":[{"message":"Something went wrong"}]}"#,
+                Answer::Useless,
+            ),
             (
                 r#"{"data":{"repository":{"refs":{"nodes":[{"name":"a","target":{"oid":"--x","message":""}}],"pageInfo":{"hasNextPage":false}}}}}"#,
                 Answer::Useless,
@@ -198,7 +205,13 @@ mod tests {
         ] {
             assert_eq!(read_text(text), answer, "{text}");
         }
-        let spent = read(br#"{"errors":[{"type":"RATE_LIMITED"}]}"#, &Limits { reset: Some("90".into()), ..Limits::default() }, 0);
-        assert_eq!(spent.unwrap_err().retry_after_ms, Some(90_000));
+        for kind in ["RATE_LIMITED", "RATE_LIMIT"] {
+            let text = format!(r#"{{"data":null,"errors":[{{"type":"{kind}"}}]}}"#);
+            let spent = read(text.as_bytes(), &Limits { reset: Some("90".into()), ..Limits::default() }, 0);
+            assert_eq!(spent.unwrap_err().retry_after_ms, Some(90_000), "{kind}");
+        }
+        let empty =
+            r#"{"data":{"repository":{"defaultBranchRef":null,"refs":{"nodes":[],"pageInfo":{"hasNextPage":false,"endCursor":null}}}}}"#;
+        assert_eq!(read_text(empty), Answer::Page(Page { branches: Vec::new(), next_cursor: None }));
     }
 }

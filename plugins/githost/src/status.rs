@@ -4,10 +4,14 @@ use guest_support::problem::EXCERPT_CHARACTERS;
 use guest_support::{Code, Problem, text};
 use serde::Deserialize;
 
+use crate::answers::{header_milliseconds, text_or_null};
+
 /// The headers that say how long to wait.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// `retry-after`, in seconds.
+    /// `date`: what time it is for the server.
+    pub date: Option<String>,
+    /// `retry-after`: seconds, or a time.
     pub retry_after: Option<String>,
     /// `x-ratelimit-remaining`.
     pub remaining: Option<String>,
@@ -19,9 +23,12 @@ pub struct Limits {
 pub const DEFAULT_WAIT_MS: u64 = 60_000;
 const LONGEST_WAIT_MS: u64 = 24 * 3_600_000;
 
+/// A server that says "now" means soon.
+const SHORTEST_WAIT_MS: u64 = 1000;
+
 #[derive(Deserialize)]
 struct Fault {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text_or_null")]
     message: String,
 }
 
@@ -30,10 +37,7 @@ pub fn problem(status: u16, limits: &Limits, answer: &[u8], now_ms: u64) -> Prob
     let said = serde_json::from_slice::<Fault>(answer).map(|fault| fault.message.into_bytes()).unwrap_or_else(|_| answer.to_vec());
     let said = text::excerpt(&said, EXCERPT_CHARACTERS);
     let is_limit = status == 429
-        || (status == 403
-            && (limits.remaining.as_deref().map(str::trim) == Some("0")
-                || limits.retry_after.is_some()
-                || said.to_ascii_lowercase().contains("rate limit")));
+        || (status == 403 && (is_spent(limits) || limits.retry_after.is_some() || said.to_ascii_lowercase().contains("rate limit")));
     if is_limit {
         return limited(status, limits, now_ms);
     }
@@ -65,14 +69,21 @@ fn with(said: String, sentence: &str) -> String {
     if said.is_empty() { sentence.to_owned() } else { format!("{sentence} ({said})") }
 }
 
+fn is_spent(limits: &Limits) -> bool {
+    limits.remaining.as_deref().map(str::trim) == Some("0")
+}
+
+/// Times are the server's, and so is the time they are counted from. When the hour's share is used up counts where it is: an answer
+/// about too many requests at once has that header as well, and the next hour is much too late for it.
 fn wait_ms(limits: &Limits, now_ms: u64) -> u64 {
-    let seconds = |text: &Option<String>| text.as_deref().and_then(|text| text.trim().parse::<u64>().ok());
-    let wait = match (seconds(&limits.retry_after), seconds(&limits.reset)) {
-        (Some(after), _) => after.saturating_mul(1000),
-        (None, Some(reset)) => reset.saturating_mul(1000).saturating_sub(now_ms).max(1000),
-        (None, None) => DEFAULT_WAIT_MS,
-    };
-    wait.min(LONGEST_WAIT_MS)
+    let now_ms = limits.date.as_deref().and_then(header_milliseconds).unwrap_or(now_ms);
+    let seconds = |text: &str| text.trim().parse::<u64>().ok();
+    let until = |text: &str| Some(header_milliseconds(text)?.saturating_sub(now_ms));
+    let after = |text: &str| seconds(text).map(|seconds| seconds.saturating_mul(1000)).or_else(|| until(text));
+    let reset = limits.reset.as_deref().filter(|_| limits.remaining.is_none() || is_spent(limits));
+    let wait = limits.retry_after.as_deref().and_then(after);
+    let wait = wait.or_else(|| Some(seconds(reset?)?.saturating_mul(1000).saturating_sub(now_ms)));
+    wait.unwrap_or(DEFAULT_WAIT_MS).clamp(SHORTEST_WAIT_MS, LONGEST_WAIT_MS)
 }
 
 #[cfg(test)]
@@ -93,6 +104,31 @@ mod tests {
         assert_eq!((told.code, told.retry_after_ms), (Code::RateLimited, Some(60_000)));
         let absurd = problem(429, &Limits { retry_after: Some("99999999999999".into()), ..Limits::default() }, b"", now);
         assert_eq!(absurd.retry_after_ms, Some(86_400_000));
+        // Too many at once, in the middle of an hour whose share is not used up.
+        let at_once = Limits { remaining: Some("4000".into()), reset: Some("1003600".into()), ..Limits::default() };
+        let at_once = problem(403, &at_once, br#"{"message":"You have exceeded a secondary rate limit."}"#, now);
+        assert_eq!(at_once.retry_after_ms, Some(60_000));
+    }
+
+    #[test]
+    fn times_are_counted_by_the_servers_clock() {
+        let limits = |retry_after: Option<&str>, reset: Option<&str>| Limits {
+            date: Some("Sun, 06 Nov 1994 08:49:37 GMT".into()),
+            retry_after: retry_after.map(str::to_owned),
+            remaining: Some("0".into()),
+            reset: reset.map(str::to_owned),
+        };
+        for (limits, wait) in [
+            (limits(Some("Sun, 06 Nov 1994 08:51:07 GMT"), Some("784111800")), 90_000),
+            (limits(Some("Sun, 06 Nov 1994 08:00:00 GMT"), None), 1_000),
+            (limits(None, Some("784111800")), 23_000),
+            (limits(None, Some("784111000")), 1_000),
+            (limits(Some("0"), None), 1_000),
+            (limits(Some("soon"), None), 60_000),
+            (limits(None, None), 60_000),
+        ] {
+            assert_eq!(problem(429, &limits, b"", 5).retry_after_ms, Some(wait), "{limits:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use guest_support::{Code, Problem};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use crate::answers::text_or_null;
+
 /// What an entry of a tree is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -21,14 +23,15 @@ pub enum Kind {
 /// One entry.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Entry {
-    /// Relative to the tree that was asked for.
+    /// Relative to the tree that was asked for; `""`, which is no file's, where the server leaves it out.
+    #[serde(default, deserialize_with = "text_or_null")]
     pub path: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text_or_null")]
     mode: String,
-    #[serde(rename = "type", default)]
+    #[serde(rename = "type", default, deserialize_with = "text_or_null")]
     kind: String,
     /// The object's hash.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text_or_null")]
     pub sha: String,
 }
 
@@ -36,6 +39,7 @@ impl Entry {
     /// By type and mode; links are blobs with a mode of their own.
     pub fn kind(&self) -> Kind {
         match (self.kind.as_str(), self.mode.as_str()) {
+            _ if self.path.is_empty() => Kind::Other,
             ("blob", "100644" | "100755" | "100664") => Kind::File,
             ("tree", _) => Kind::Directory,
             _ => Kind::Other,
@@ -167,7 +171,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_an_error() {
-        for text in ["", "[]", "{}", r#"{"tree":7}"#, r#"{"tree":[{"mode":"100644"}]}"#, r#"{"tree":[{"path":"a"}"#] {
+        for text in ["", "[]", "{}", r#"{"tree":7}"#, r#"{"tree":[7]}"#, r#"{"tree":[{"path":"a"}"#] {
             assert!(read(text.as_bytes(), |_| {}).is_err(), "{text}");
         }
     }

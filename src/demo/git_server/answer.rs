@@ -32,9 +32,13 @@ pub(super) fn document(value: &Value) -> Answer {
     bytes(StatusCode::OK, "application/json; charset=utf-8", value.to_string())
 }
 
+/// Where refusals say that more is to be read.
+const DOCUMENTATION: &str = "https://docs.github.com/rest";
+
 /// A refusal in the form that git hosts use.
 pub(super) fn message(status: StatusCode, text: &str) -> Answer {
-    bytes(status, "application/json; charset=utf-8", json!({ "message": text, "status": status.as_str() }).to_string())
+    let body = json!({ "message": text, "documentation_url": DOCUMENTATION, "status": status.as_str() });
+    bytes(status, "application/json; charset=utf-8", body.to_string())
 }
 
 /// A failure of this server; the details are of no use to a client.

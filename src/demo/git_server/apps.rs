@@ -8,9 +8,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chrono::DateTime;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, DATE, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use ring::signature;
 use rustls_pki_types::PrivateKeyDer;
@@ -18,7 +19,7 @@ use rustls_pki_types::pem::PemObject;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, bytes, document, internal, message};
-use super::{Shared, rest_shapes};
+use super::{Shared, rest, rest_shapes};
 use crate::model::Timestamp;
 
 /// The most of a request for a token that is read.
@@ -35,6 +36,8 @@ pub struct App {
     pub token_life: Duration,
     /// Tokens of some 500 characters, as github.com gives them out since 2026.
     pub long_tokens: bool,
+    /// How far the git host's clock is ahead of this machine's, in seconds.
+    pub clock_ahead: i64,
     public_key: Vec<u8>,
 }
 
@@ -49,20 +52,36 @@ impl App {
         };
         let public_key = pair.map_err(|_| wrong())?.public().as_ref().to_vec();
         let installations = installations.iter().map(|(number, account)| (*number, (*account).to_owned())).collect();
-        Ok(App { id: id.to_owned(), installations, token_life: Duration::from_secs(3600), long_tokens: false, public_key })
+        Ok(App { id: id.to_owned(), installations, token_life: Duration::from_secs(3600), long_tokens: false, clock_ahead: 0, public_key })
     }
 
-    /// Whether this is the app's own token, now.
-    fn signed(&self, token: &str) -> bool {
-        let Some((signed, mac)) = token.rsplit_once('.') else { return false };
-        let Some((header, claims)) = signed.split_once('.') else { return false };
+    /// What time it is at the git host, in whole seconds since 1970.
+    fn now(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().saturating_add_signed(self.clock_ahead)
+    }
+
+    /// Whether this is the app's own token, now; else what is wrong with it.
+    fn check(&self, token: &str) -> Result<(), &'static str> {
+        const NONE: &str = "A JSON web token could not be decoded";
+        let (signed, mac) = token.rsplit_once('.').ok_or(NONE)?;
+        let (header, claims) = signed.split_once('.').ok_or(NONE)?;
         let part = |text: &str| URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-        let (Some(header), Some(claims), Ok(mac)) = (part(header), part(claims), URL_SAFE_NO_PAD.decode(mac)) else { return false };
+        let (header, claims) = (part(header).ok_or(NONE)?, part(claims).ok_or(NONE)?);
+        let mac = URL_SAFE_NO_PAD.decode(mac).map_err(|_| NONE)?;
         let key = signature::UnparsedPublicKey::new(&signature::RSA_PKCS1_2048_8192_SHA256, &self.public_key);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if header["alg"] != "RS256" || claims["iss"] != self.id.as_str() || key.verify(signed.as_bytes(), &mac).is_err() {
+            return Err(NONE);
+        }
+        let now = self.now();
         let (issued, expires) = (claims["iat"].as_u64().unwrap_or(u64::MAX), claims["exp"].as_u64().unwrap_or(0));
-        let is_now = issued <= now && now < expires && expires <= now + 600;
-        header["alg"] == "RS256" && claims["iss"] == self.id.as_str() && is_now && key.verify(signed.as_bytes(), &mac).is_ok()
+        match () {
+            () if issued > now => Err("'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"),
+            () if expires <= now => {
+                Err("'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires")
+            }
+            () if expires > now + 600 => Err("'Expiration time' claim ('exp') is too far in the future"),
+            () => Ok(()),
+        }
     }
 }
 
@@ -148,11 +167,22 @@ pub(super) fn is_app_path(path: &str) -> bool {
     path == "/api/v3/app" || path.starts_with("/api/v3/app/")
 }
 
-/// Answers the app itself.
+/// Answers the app itself, by the clock of the git host.
 pub(super) async fn answer(server: &Shared, request: Request<Incoming>) -> Answer {
+    let Some(app) = server.settings.app.as_ref() else { return message(StatusCode::UNAUTHORIZED, "Bad credentials") };
     let token = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| value.strip_prefix("Bearer "));
-    let app = server.settings.app.as_ref().filter(|app| token.is_some_and(|token| app.signed(token)));
-    let Some(app) = app else { return message(StatusCode::UNAUTHORIZED, "A JSON web token could not be decoded") };
+    let mut answer = match app.check(token.unwrap_or_default()) {
+        Ok(()) => of(server, app, request).await,
+        Err(fault) => message(StatusCode::UNAUTHORIZED, fault),
+    };
+    let now = DateTime::from_timestamp_secs(app.now().cast_signed()).unwrap_or_default();
+    if let Ok(date) = HeaderValue::from_str(&now.format("%a, %d %b %Y %H:%M:%S GMT").to_string()) {
+        answer.headers_mut().insert(DATE, date);
+    }
+    answer
+}
+
+async fn of(server: &Shared, app: &App, request: Request<Incoming>) -> Answer {
     let path = request.uri().path().to_owned();
     let parts: Vec<&str> = path.trim_start_matches("/api/v3/app").trim_start_matches('/').split('/').collect();
     match (request.method(), parts.as_slice()) {
@@ -161,7 +191,7 @@ pub(super) async fn answer(server: &Shared, request: Request<Incoming>) -> Answe
             let one = |(number, account): &(u64, String)| {
                 rest_shapes::installation(&server.base, &app.id, *number, account, server.tokens.is_suspended(*number))
             };
-            document(&Value::Array(app.installations.iter().map(one).collect()))
+            rest::page_of(server, request.uri(), &app.installations, one)
         }
         (&Method::POST, ["installations", number, "access_tokens"]) => {
             let found = app.installations.iter().find(|(known, _)| known.to_string() == *number);
@@ -199,13 +229,14 @@ async fn issue(server: &Shared, app: &App, installation: u64, account: &str, req
     }
     let short = URL_SAFE_NO_PAD.encode(random);
     let token = if app.long_tokens { format!("ghs_1_{short}.{}.{}", "eyJ_".repeat(80), "c2ln".repeat(40)) } else { format!("ghs_{short}") };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let expires = Timestamp(i64::try_from((now + app.token_life).as_millis()).unwrap_or(i64::MAX));
+    let expires = Duration::from_secs(app.now()) + app.token_life;
+    let expires = Timestamp(i64::try_from(expires.as_millis()).unwrap_or(i64::MAX));
     let until = Instant::now() + app.token_life;
     let issued =
         Issued { installation, account: account.to_owned(), repository: names.first().map(|name| server.repositories.number(name)), until };
     server.tokens.add(token.clone(), issued);
     let selection = if names.is_empty() { "all" } else { "selected" };
-    let answer = json!({"token": token, "expires_at": expires, "permissions": wanted["permissions"], "repository_selection": selection});
+    let permissions = if wanted["permissions"].is_object() { wanted["permissions"].clone() } else { rest_shapes::permissions() };
+    let answer = json!({"token": token, "expires_at": expires, "permissions": permissions, "repository_selection": selection});
     bytes(StatusCode::CREATED, "application/json; charset=utf-8", answer.to_string())
 }

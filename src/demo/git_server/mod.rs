@@ -19,6 +19,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -60,6 +61,8 @@ pub struct Settings {
     pub app: Option<App>,
     /// Answers GraphQL, beside `/api/v3`.
     pub speaks_graphql: bool,
+    /// The most of a list that `/api/v3` gives at once, however much is asked for.
+    pub largest_page: usize,
 }
 
 impl Settings {
@@ -75,6 +78,7 @@ impl Settings {
             base: None,
             app: None,
             speaks_graphql: true,
+            largest_page: 100,
         }
     }
 }
@@ -87,11 +91,45 @@ pub struct GitServer {
     stop: CancellationToken,
 }
 
+/// Why API requests are refused, and in how many seconds they are welcome again.
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    /// Too many at once.
+    Pace(u64),
+    /// The hour's share is used up.
+    Spent(u64),
+}
+
+impl Refusal {
+    fn answer(self) -> Answer {
+        let number = |seconds: u64| hyper::header::HeaderValue::from(seconds);
+        let (mut refusal, remaining, reset) = match self {
+            Refusal::Pace(seconds) => {
+                let text = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
+                let mut refusal = message(StatusCode::FORBIDDEN, text);
+                refusal.headers_mut().insert(RETRY_AFTER, number(seconds));
+                (refusal, 4000, 3600)
+            }
+            Refusal::Spent(seconds) => (message(StatusCode::FORBIDDEN, "API rate limit exceeded for installation ID 42."), 0, seconds),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        for (name, value) in [
+            ("x-ratelimit-limit", 5000),
+            ("x-ratelimit-remaining", remaining),
+            ("x-ratelimit-used", 5000 - remaining),
+            ("x-ratelimit-reset", now + reset),
+        ] {
+            refusal.headers_mut().insert(name, number(value));
+        }
+        refusal
+    }
+}
+
 /// What the server was told to refuse.
 #[derive(Debug, Default)]
 struct Limits {
-    /// API requests to come, and in how many seconds they are welcome again.
-    refused: Option<(usize, u64)>,
+    /// API requests to come, and why.
+    refused: Option<(usize, Refusal)>,
     /// Every bought token is taken back after the next answer to a path that ends like this.
     revoke_after: Option<String>,
 }
@@ -168,9 +206,14 @@ impl GitServer {
         self.shared.limits().revoke_after = Some(path.to_owned());
     }
 
-    /// Refuses the next API requests, as GitHub does beyond its limits: come back in so many seconds.
+    /// Refuses the next API requests, as GitHub does with too many at once: come back in so many seconds.
     pub fn limit(&self, requests: usize, seconds: u64) {
-        self.shared.limits().refused = Some((requests, seconds));
+        self.shared.limits().refused = Some((requests, Refusal::Pace(seconds)));
+    }
+
+    /// Refuses the next API requests, as GitHub does when the hour's share is used up: the next begins in so many seconds.
+    pub fn exhaust(&self, requests: usize, seconds: u64) {
+        self.shared.limits().refused = Some((requests, Refusal::Spent(seconds)));
     }
 
     /// Suspends an installation of the app, or lets it go on.
@@ -247,10 +290,8 @@ impl Shared {
         if let Some(key) = large_files::key_of(&request) {
             return large_files::object(self, path, key).await;
         }
-        if let Some(seconds) = path.starts_with("/api/").then(|| self.refused()).flatten() {
-            let mut refusal = message(StatusCode::FORBIDDEN, "You have exceeded a secondary rate limit. Please wait a few minutes.");
-            refusal.headers_mut().insert(RETRY_AFTER, seconds.into());
-            return refusal;
+        if let Some(refusal) = path.starts_with("/api/").then(|| self.refused()).flatten() {
+            return refusal.answer();
         }
         if apps::is_app_path(path) {
             return apps::answer(self, request).await;
@@ -281,12 +322,12 @@ impl Shared {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the next request is welcome, if this one is not.
-    fn refused(&self) -> Option<u64> {
+    /// Why this request is not welcome, if it is not.
+    fn refused(&self) -> Option<Refusal> {
         let mut limits = self.limits();
-        let (left, seconds) = limits.refused?;
-        limits.refused = (left > 1).then(|| (left - 1, seconds));
-        (left > 0).then_some(seconds)
+        let (left, refusal) = limits.refused?;
+        limits.refused = (left > 1).then(|| (left - 1, refusal));
+        (left > 0).then_some(refusal)
     }
 
     /// Whether the request's credentials open a path, which is about a repository or about none.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, HeaderValue, LINK, LOCATION};
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, Request, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
@@ -74,6 +74,20 @@ pub(super) async fn answer(server: &Shared, request: &Request<Incoming>) -> Answ
         answer.headers_mut().insert("x-ratelimit-remaining", HeaderValue::from_static("4999"));
     }
     answer
+}
+
+/// One page of a list that is made at once.
+pub(super) fn page_of<T>(server: &Shared, uri: &Uri, all: &[T], shape: impl Fn(&T) -> Value) -> Answer {
+    let asked = Asked {
+        server,
+        flavor: Flavor::V3,
+        base: server.base.clone(),
+        path: uri.path().to_owned(),
+        raw: "",
+        query: uri.query().and_then(|query| serde_urlencoded::from_str(query).ok()).unwrap_or_default(),
+        wants_raw: false,
+    };
+    asked.list(asked.page(all).map(shape).collect(), all.len())
 }
 
 fn not_found() -> Answer {
@@ -209,6 +223,9 @@ impl Asked<'_> {
     }
 
     async fn tree(&self, directory: &Path, name: &str) -> io::Result<Answer> {
+        if self.flavor == Flavor::V3 && repositories::branches(directory).await?.is_empty() {
+            return Ok(message(StatusCode::CONFLICT, "Git Repository is empty."));
+        }
         let Some(hash) = repositories::resolve(directory, name, "tree").await? else { return Ok(not_found()) };
         let is_recursive = self.query.iter().any(|(key, _)| key == "recursive");
         let entries = if is_recursive {
@@ -231,12 +248,17 @@ impl Asked<'_> {
     async fn contents(&self, directory: &Path, path: &str) -> io::Result<Answer> {
         let Some(entry) = self.file(directory, path).await? else { return Ok(not_found()) };
         if entry.kind == "tree" {
-            return Ok(document(&Value::Array(Vec::new())));
+            let inside = repositories::tree(directory, &entry.hash, false, None).await?;
+            return Ok(document(&rest_shapes::directory(&self.place(), path, &inside)));
         }
         if entry.kind == "commit" {
-            return Ok(document(&json!({ "type": "submodule", "path": path, "sha": entry.hash, "size": 0 })));
+            return Ok(document(&rest_shapes::submodule(&self.place(), &entry, path)));
         }
         let bytes_of_file = repositories::blob(directory, &entry.hash).await?;
+        if entry.mode == "120000" && !self.wants_raw && self.flavor == Flavor::V3 {
+            let target = String::from_utf8_lossy(&bytes_of_file);
+            return Ok(document(&rest_shapes::link(&self.place(), &entry, path, &target)));
+        }
         if self.wants_raw {
             return Ok(bytes(StatusCode::OK, "application/vnd.github.raw+json; charset=utf-8", bytes_of_file));
         }
@@ -273,7 +295,7 @@ impl Asked<'_> {
 
     fn page_size(&self) -> usize {
         match self.flavor {
-            Flavor::V3 => self.size(30, 100),
+            Flavor::V3 => self.size(30, self.server.settings.largest_page),
             Flavor::V1 => self.size(30, 50),
         }
     }

@@ -70,20 +70,34 @@ pub(super) fn user(base: &str, login: &str) -> Value {
     object
 }
 
+/// What the app may do where it is installed.
+pub(super) fn permissions() -> Value {
+    json!({ "contents": "read", "metadata": "read" })
+}
+
 /// The app.
 pub(super) fn app(base: &str, id: &str) -> Value {
     json!({ "id": crc32fast::hash(id.as_bytes()), "client_id": id, "slug": "cookhouse", "node_id": "A_1", "owner": account(base, "studio"), "name": "Cookhouse",
         "description": null, "external_url": base, "html_url": format!("{base}/apps/cookhouse"), "created_at": DATE, "updated_at": DATE,
-        "permissions": { "contents": "read", "metadata": "read" }, "events": ["push"] })
+        "permissions": permissions(), "events": ["push"] })
+}
+
+/// Whose an installation is. By the description of the list it is a user and an enterprise at the same time.
+fn holder(base: &str, login: &str) -> Value {
+    let mut object = account(base, login);
+    for (name, value) in [("name", login), ("slug", login), ("created_at", DATE), ("updated_at", DATE)] {
+        object[name] = value.into();
+    }
+    object
 }
 
 /// One place where the app is installed.
 pub(super) fn installation(base: &str, app: &str, number: u64, login: &str, is_suspended: bool) -> Value {
-    json!({ "id": number, "account": account(base, login), "app_id": crc32fast::hash(app.as_bytes()), "app_slug": "cookhouse",
+    json!({ "id": number, "account": holder(base, login), "app_id": crc32fast::hash(app.as_bytes()), "app_slug": "cookhouse",
         "target_id": crc32fast::hash(login.as_bytes()), "target_type": "User", "single_file_name": null, "repository_selection": "all",
         "access_tokens_url": format!("{base}/api/v3/app/installations/{number}/access_tokens"),
         "repositories_url": format!("{base}/api/v3/installation/repositories"), "html_url": format!("{base}/settings/installations/{number}"),
-        "events": ["push"], "permissions": { "contents": "read", "metadata": "read" }, "created_at": DATE, "updated_at": DATE,
+        "events": ["push"], "permissions": permissions(), "created_at": DATE, "updated_at": DATE,
         "suspended_by": is_suspended.then(|| account(base, login)), "suspended_at": is_suspended.then_some(DATE) })
 }
 
@@ -180,24 +194,62 @@ pub(super) fn tree(place: &str, hash: &str, entries: &[&Entry], is_truncated: bo
     value
 }
 
-/// `bytes`: none when the file is too large to be wrapped.
-pub(super) fn contents(place: &str, entry: &Entry, path: &str, size: usize, bytes: Option<&[u8]>) -> Value {
-    let kind = if entry.mode == "120000" { "symlink" } else { "file" };
-    // Wrapped into lines, as both servers do.
-    let content = bytes.map(|bytes| {
-        let text = BASE64_STANDARD.encode(bytes);
-        text.as_bytes().chunks(60).map(|line| String::from_utf8_lossy(line) + "\n").collect::<String>()
-    });
-    let (address, blob) = (format!("{place}/contents/{path}"), format!("{place}/git/blobs/{}", entry.hash));
+/// What every kind of contents has.
+fn content(place: &str, entry: &Entry, path: &str) -> Value {
+    let kind = match (entry.kind.as_str(), entry.mode.as_str()) {
+        ("tree", _) => "dir",
+        ("commit", _) => "submodule",
+        (_, "120000") => "symlink",
+        _ => "file",
+    };
+    let address = format!("{place}/contents/{path}");
+    let blob = format!("{place}/git/{}s/{}", if kind == "dir" { "tree" } else { "blob" }, entry.hash);
     json!({
         "type": kind,
         "name": path.rsplit('/').next(),
         "path": path,
         "sha": entry.hash,
-        "size": size,
-        "encoding": if bytes.is_some() { "base64" } else { "none" },
-        "content": content.unwrap_or_default(),
-        "url": address, "html_url": address, "download_url": address, "git_url": blob,
+        "size": entry.size.unwrap_or(0),
+        "url": address, "html_url": address, "download_url": if kind == "file" { json!(address) } else { Value::Null }, "git_url": blob,
         "_links": { "self": address, "html": address, "git": blob },
     })
+}
+
+/// What is in a directory. A submodule is called a file here, which GitHub keeps for old clients' sake.
+pub(super) fn directory(place: &str, path: &str, entries: &[Entry]) -> Value {
+    let one = |entry: &Entry| {
+        let path = if path.is_empty() { entry.path.clone() } else { format!("{path}/{}", entry.path) };
+        let mut one = content(place, entry, &path);
+        if entry.kind == "commit" {
+            one["type"] = "file".into();
+        }
+        one
+    };
+    Value::Array(entries.iter().map(one).collect())
+}
+
+/// A submodule. Where it comes from stands in a file that nobody here reads.
+pub(super) fn submodule(place: &str, entry: &Entry, path: &str) -> Value {
+    with(content(place, entry, path), &[("submodule_git_url", "")], place)
+}
+
+/// A link.
+pub(super) fn link(place: &str, entry: &Entry, path: &str, target: &str) -> Value {
+    let mut object = content(place, entry, path);
+    object["target"] = target.into();
+    object
+}
+
+/// A file. `bytes`: none when it is too large to be wrapped.
+pub(super) fn contents(place: &str, entry: &Entry, path: &str, size: usize, bytes: Option<&[u8]>) -> Value {
+    // Wrapped into lines, as both servers do.
+    let content = bytes.map(|bytes| {
+        let text = BASE64_STANDARD.encode(bytes);
+        text.as_bytes().chunks(60).map(|line| String::from_utf8_lossy(line) + "\n").collect::<String>()
+    });
+    let mut object = self::content(place, entry, path);
+    object["size"] = size.into();
+    object["encoding"] = if bytes.is_some() { "base64" } else { "none" }.into();
+    object["content"] = content.unwrap_or_default().into();
+    object
 }

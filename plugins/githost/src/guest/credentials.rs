@@ -2,7 +2,8 @@
 
 use guest_support::{Code, Problem};
 
-use super::bindings::cookhouse::plugin::http::{self, Body};
+use super::bindings::cookhouse::plugin::http::{self, Body, Response};
+use super::bindings::cookhouse::plugin::log::{self, Level};
 use super::bindings::cookhouse::plugin::secrets::{self, Secret, SignatureAlgorithm};
 use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
 use super::bindings::cookhouse::plugin::{cache, clock};
@@ -17,6 +18,11 @@ use crate::{answers, endpoints};
 const TURN_MS: u64 = 10_000;
 const LOOK_AGAIN_MS: u32 = 50;
 
+/// In the cache: how far the git host's clock is ahead of ours, in milliseconds.
+const CLOCK: &str = "clock ahead";
+/// Somebody may set either clock right.
+const CLOCK_MS: u64 = 3_600_000;
+
 /// The secret to sign in with; `None`: nobody entered one, as for public repositories.
 pub(super) fn of(settings: &Settings, repository: Option<&RepositoryName>) -> Result<Option<Secret>, Error> {
     match settings.mode() {
@@ -30,7 +36,37 @@ pub(super) fn of(settings: &Settings, repository: Option<&RepositoryName>) -> Re
     }
 }
 
-/// The git host refused what [`of`] gave: it is not given again. False: there is nothing else to try.
+/// The git host refused what [`of`] gave with this answer: it is not given again. False: there is nothing else to try.
+pub(super) fn renew(settings: &Settings, repository: Option<&RepositoryName>, refusal: &Response) -> bool {
+    match settings.mode() {
+        Mode::App { installation_id: None, .. } => learn_clock(refusal),
+        _ => forget(settings, repository),
+    }
+}
+
+/// Whether an app's token was refused because the git host's clock is another than ours. It is remembered what time it is there.
+fn learn_clock(refusal: &Response) -> bool {
+    let Some(ahead) = app::clock_ahead_ms(refusal.header("date").as_deref(), clock::now_ms(), clock_ahead_ms()) else { return false };
+    let text = format!(
+        "The git host's clock is {} seconds {} this machine's; signing in by its clock",
+        ahead.abs() / 1000,
+        if ahead > 0 { "ahead of" } else { "behind" }
+    );
+    log::log(Level::Warn, &text, &[]);
+    cache::put(CLOCK, ahead.to_string().as_bytes(), CLOCK_MS);
+    true
+}
+
+fn clock_ahead_ms() -> i64 {
+    cache::get(CLOCK).and_then(|text| String::from_utf8(text).ok()?.parse().ok()).unwrap_or(0)
+}
+
+/// What time it is for the git host, as far as is known.
+fn its_now_ms() -> u64 {
+    clock::now_ms().saturating_add_signed(clock_ahead_ms())
+}
+
+/// The same for an installation's token, of whose end git learns by itself.
 pub(super) fn forget(settings: &Settings, repository: Option<&RepositoryName>) -> bool {
     let is_app = matches!(settings.mode(), Mode::App { installation_id: Some(_), .. });
     if is_app {
@@ -44,7 +80,7 @@ pub(super) fn of_app(settings: &Settings) -> Result<Secret, Error> {
     let Mode::App { app_id, .. } = settings.mode() else {
         return Err(Problem::new(Code::InvalidConfig, "the connection is not an app's").into());
     };
-    let unsigned = app::unsigned(app_id, clock::now_ms());
+    let unsigned = app::unsigned(app_id, its_now_ms());
     let signature = secrets::get("privateKey")?.sign(SignatureAlgorithm::Rs256, unsigned.as_bytes())?;
     Ok(secrets::register("app token", app::signed(&unsigned, &signature).as_bytes()))
 }
@@ -76,7 +112,7 @@ fn installation_token(settings: &Settings, installation: &str, repository: Optio
     };
     let outcome = bought.and_then(|token| {
         let text = token.checked()?;
-        let life = token.life_ms(clock::now_ms());
+        let life = token.life_ms(its_now_ms());
         if life > 0 {
             cache::put(&key, text.as_bytes(), life);
         }
@@ -103,13 +139,20 @@ fn of_repository(settings: &Settings, installation: &str, repository: &Repositor
 }
 
 fn buy(settings: &Settings, installation: &str, reach: Reach<'_>) -> Result<app::Token, Error> {
-    let request = web::plain("POST", &format!("{}/app/installations/{installation}/access_tokens", settings.api()), JSON)?;
-    request.set_header("content-type", "application/json")?;
-    request.set_secret_header("authorization", "Bearer ", &of_app(settings)?)?;
-    let body = Body::new();
-    body.append_bytes(app::wish(reach).as_bytes())?;
-    request.set_body(body)?;
-    match web::accepted(http::send(request)?) {
+    let ask = || {
+        let request = web::plain("POST", &format!("{}/app/installations/{installation}/access_tokens", settings.api()), JSON)?;
+        request.set_header("content-type", "application/json")?;
+        request.set_secret_header("authorization", "Bearer ", &of_app(settings)?)?;
+        let body = Body::new();
+        body.append_bytes(app::wish(reach).as_bytes())?;
+        request.set_body(body)?;
+        http::send(request)
+    };
+    let mut answer = ask()?;
+    if answer.status() == 401 && learn_clock(&answer) {
+        answer = ask()?;
+    }
+    match web::accepted(answer) {
         Ok(answer) => web::read("installation token", &answer),
         Err(error) if is_status(&error, 404) => {
             Err(Problem::new(Code::Forbidden, format!("the git host knows no installation {installation} of the app"))

@@ -150,28 +150,34 @@ pub(super) fn read(web: &Web, repository: &RepositoryName, revision: &CommitName
         }
         Err(error) => return Err(error),
     };
-    let is_wrapped = response.header("content-type").is_some_and(|kind| kind.trim_start().starts_with("application/json"));
+    let kind = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
+    let is_wrapped = kind.split(';').next().is_some_and(|kind| kind.trim().ends_with("json")) && !kind.contains(".raw");
     if !is_wrapped {
         return bounded(response.read_all(limit), path, limit);
     }
     // Base64 with line ends is less than 1.4 times as long; the rest of the object is small.
     let text = response.read_all(limit.saturating_add(limit / 2).saturating_add(64 << 10));
-    let contents: Contents = match serde_json::from_slice(&bounded(text, path, limit)?) {
-        Ok(contents) => contents,
+    let text = bounded(text, path, limit)?;
+    let contents = match serde_json::from_slice::<Contents>(&text) {
         // A directory is a list.
-        Err(_) => return Err(absent()),
+        _ if text.trim_ascii_start().starts_with(b"[") => return Err(absent()),
+        Ok(contents) if !contents.kind.is_empty() => contents,
+        // What was asked for, called by what it holds itself: a project file is JSON, or nearly.
+        _ if text.len() <= limit as usize => return Ok(text),
+        _ => return Err(too_large(path, limit)),
     };
     if contents.kind != "file" {
         return Err(absent());
     }
-    if contents.size > u64::from(limit) {
+    if contents.size.is_some_and(|size| size > u64::from(limit)) {
         return Err(too_large(path, limit));
     }
     if contents.encoding != "base64" {
         return bounded(web.send(&endpoints::raw(repository, &commit, path), "*/*")?.read_all(limit), path, limit);
     }
     match base64::decode(&contents.content) {
-        Some(bytes) if bytes.len() as u64 == contents.size => Ok(bytes),
+        Some(bytes) if bytes.len() > limit as usize => Err(too_large(path, limit)),
+        Some(bytes) if contents.size.is_none_or(|size| bytes.len() as u64 == size) => Ok(bytes),
         _ => Err(Problem::new(Code::Protocol, "the git host's answer (contents) does not hold the file it promises").into()),
     }
 }

@@ -55,22 +55,24 @@ pub(super) fn check(web: &Web) -> Result<Server, Error> {
             Err(_) => ("GitHub compatible".to_owned(), String::new()),
         },
     };
-    Ok(Server { product, version, account: (!user.login.is_empty()).then_some(user.login), features, extra: Vec::new() })
+    Ok(Server { product, version, account: Some(user.name().to_owned()).filter(|name| !name.is_empty()), features, extra: Vec::new() })
 }
 
 /// The app's name, and where it is installed.
 fn installations(web: &Web) -> Result<(String, serde_json::Value), Error> {
-    let app: App = web.get("app", endpoints::APP)?;
+    let app: Option<App> = web.get("app", endpoints::APP)?;
     let mut found = Vec::new();
     for page in 1..=PAGES_OF_INSTALLATIONS {
-        let some: Vec<Installation> = web.get("installations", &endpoints::installations(page))?;
-        let is_last = some.len() < 100;
+        let response = web.send(&endpoints::installations(page), JSON)?;
+        let link = response.header("link");
+        let some: Vec<Installation> = web::read("installations", &response)?;
+        let is_last = some.is_empty() || !has_next(link.as_deref(), some.len(), LARGEST_PAGE);
         found.extend(some.iter().map(Installation::described));
         if is_last {
             break;
         }
     }
-    Ok((app.slug, serde_json::Value::Array(found)))
+    Ok((app.unwrap_or_default().called(), serde_json::Value::Array(found)))
 }
 
 pub(super) fn list_repositories(web: &Web, page: &PageRequest) -> Result<RepositoryPage, Error> {

@@ -86,14 +86,13 @@ impl Web {
         Ok(request)
     }
 
-    /// A token that was kept may have been taken back: then once more, with a new one.
+    /// A token that was kept may have been taken back, and one that was signed may be of another time: then once more, with a new one.
     fn signed_in(&self, request: impl Fn() -> Result<Request, Error>) -> Result<Response, Error> {
-        match accepted(http::send(request()?)?) {
-            Err(error) if is_status(&error, 401) && credentials::forget(&self.settings, self.repository.as_ref()) => {
-                accepted(http::send(request()?)?)
-            }
-            answer => answer,
+        let response = http::send(request()?)?;
+        if response.status() == 401 && credentials::renew(&self.settings, self.repository.as_ref(), &response) {
+            return accepted(http::send(request()?)?);
         }
+        accepted(response)
     }
 }
 
@@ -118,6 +117,7 @@ fn still_allowed() -> Result<(), Error> {
 /// The headers that say how long to wait.
 pub(super) fn limits(response: &Response) -> Limits {
     Limits {
+        date: response.header("date"),
         retry_after: response.header("retry-after"),
         remaining: response.header("x-ratelimit-remaining"),
         reset: response.header("x-ratelimit-reset"),
