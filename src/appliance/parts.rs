@@ -120,6 +120,7 @@ pub(super) fn builds(config: &Config, isolation: Isolation) -> builds::Settings 
             floor_percent: config.disk.floor_percent,
             floor_bytes: config.disk.floor_bytes,
             first_build_bytes: config.disk.first_build_bytes,
+            checkout_bytes: config.disk.checkout_bytes,
         },
         isolation,
     }

@@ -27,6 +27,7 @@
 //! that a build wrote: paths are resolved beneath the workspace, and git runs there only through the plugin host's
 //! profile, which ignores what the repository configures.
 
+mod bounds;
 pub mod connections;
 mod deploy;
 pub mod diagnostics;

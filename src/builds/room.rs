@@ -35,6 +35,8 @@ pub struct Marks {
     pub floor_bytes: u64,
     /// What the first build of a setting is expected to come to, in bytes.
     pub first_build_bytes: u64,
+    /// The most that the code in a workspace may come to, in bytes; 0: as much as fits on the disk.
+    pub checkout_bytes: u64,
 }
 
 /// How a disk stands.
@@ -283,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_mark_that_is_reached_first_counts() {
-        let marks = Marks { warn_percent: 15, warn_bytes: 100, floor_percent: 5, floor_bytes: 80, first_build_bytes: 0 };
+        let marks = Marks { warn_percent: 15, warn_bytes: 100, floor_percent: 5, floor_bytes: 80, ..Marks::default() };
         let level = |total_bytes, free_bytes| Room::of(Space { free_bytes, total_bytes }, &marks, 0).level();
         assert_eq!(
             (level(1000, 150), level(1000, 149), level(1000, 80), level(1000, 79)),

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use super::bounds;
 use super::connections::{self, ConnectionError};
 use super::lifecycle;
 use super::run::{Job, failure};
@@ -12,7 +14,7 @@ use crate::model::Build;
 use crate::model::build::{Failure, FailureCode, StepName};
 use crate::model::project::{SourceLink, is_repository_name};
 use crate::platform::accounts;
-use crate::seams::{Revision, SourceError, SourceProblem};
+use crate::seams::{CallContext, Revision, SourceError, SourceProblem};
 use crate::store::StoreError;
 use crate::store::build_list::{self, BuildFilter};
 
@@ -40,7 +42,7 @@ impl Job {
         let source = &self.builds.0.parts.source_control;
         let call = || self.call("sync");
         let mut resolved = self
-            .patiently(|| match &build.requested_revision {
+            .patiently(&self.stop.token, || match &build.requested_revision {
                 Some(revision) => source.describe_revision(&binding, repository, revision, call()),
                 None => source.resolve_head(&binding, repository, &build.branch, call()),
             })
@@ -78,11 +80,23 @@ impl Job {
         }
         let source = &self.builds.0.parts.source_control;
         let (branch, place) = (&self.claimed.build.branch, self.workspace.source());
-        let materialise =
-            || source.materialise(binding, repository, branch, &revision.id, place.clone(), is_incremental, self.call("sync"));
-        let outcome = self.patiently(materialise).await;
+        let cancel = self.stop.token.child_token();
+        let materialise = || {
+            let call = CallContext { cancel: cancel.clone(), ..self.call("sync") };
+            source.materialise(binding, repository, branch, &revision.id, place.clone(), is_incremental, call)
+        };
         // The mark stays where the sync failed: the next build then begins from an empty directory.
-        let materialised = outcome.map_err(|error| self.source_failure(&error))?;
+        let materialised = match self.within_size(&cancel, self.patiently(&cancel, materialise)).await {
+            Ok(materialised) => materialised,
+            Err(error) => {
+                if error.reason.as_deref() == Some(bounds::TOO_LARGE) {
+                    // Nobody else should have to do with the disk that it left.
+                    let workspace = self.workspace.clone();
+                    self.on_disk(StepName::Sync, move || workspace.discard()).await?;
+                }
+                return Err(self.source_failure(&error));
+            }
+        };
         if let Some(name) = materialised.renamed.as_deref().filter(|name| is_repository_name(name)) {
             self.follow(repository, name).await;
         }
@@ -103,8 +117,12 @@ impl Job {
         self.on_disk(StepName::Sync, work).await
     }
 
-    /// Asks. Where the server allows no more requests for now, waits as long as it says and asks again.
-    async fn patiently<'a, T>(&self, ask: impl Fn() -> BoxFuture<'a, Result<T, SourceError>>) -> Result<T, SourceError> {
+    /// Asks. Where the server allows no more requests for now, waits as long as it says and asks again, unless it is to stop.
+    async fn patiently<'a, T>(
+        &self,
+        stop: &CancellationToken,
+        ask: impl Fn() -> BoxFuture<'a, Result<T, SourceError>>,
+    ) -> Result<T, SourceError> {
         let began = Instant::now();
         loop {
             let outcome = ask().await;
@@ -120,7 +138,7 @@ impl Job {
             self.say(&format!("The server allows no more requests for now; going on in {} seconds", wait.as_secs()));
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = self.stop.token.cancelled() => return outcome,
+                () = stop.cancelled() => return outcome,
             }
         }
     }

@@ -375,6 +375,13 @@ pub static KEYS: &[Key] = &[
         Rule::Size(|c, v| c.disk.first_build_bytes = v),
     ),
     key(
+        "disk.checkout_bytes",
+        "\"2 TB\"",
+        "",
+        "The most that the code in the workspace of a build setting may come to, what earlier builds left there included. A\nbuild whose code is larger fails, and its workspace is removed. 0: as much as fits on the disk.",
+        Rule::Size(|c, v| c.disk.checkout_bytes = v),
+    ),
+    key(
         "plugins.cpu_seconds",
         "60",
         "",

@@ -145,6 +145,7 @@ pub struct Disk {
     pub floor_percent: u64,
     pub floor_bytes: u64,
     pub first_build_bytes: u64,
+    pub checkout_bytes: u64,
 }
 
 /// `[retention]`

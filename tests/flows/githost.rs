@@ -21,12 +21,12 @@ use crate::support::service::Service;
 
 const KEY: &str = include_str!("../../fixtures/githost/app-key.pem");
 const WEBHOOK_SECRET: &str = "webhook-secret-4711-of-the-flow";
-const REPOSITORY: &str = "studio/kitchen";
+pub(super) const REPOSITORY: &str = "studio/kitchen";
 
 /// The studio's machines and the service.
-struct Flow {
-    service: Service,
-    git: GitServer,
+pub(super) struct Flow {
+    pub(super) service: Service,
+    pub(super) git: GitServer,
     home: tempfile::TempDir,
     token: String,
     organization: String,
@@ -37,6 +37,11 @@ struct Flow {
 
 impl Flow {
     async fn open() -> Flow {
+        Flow::with("").await
+    }
+
+    /// With further lines in the configuration's `[disk]`.
+    pub(super) async fn with(disk: &str) -> Flow {
         let home = tempfile::tempdir().expect("a directory");
         let place = |name: &str| home.path().join(name);
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/engines"), &place("engines"));
@@ -47,7 +52,7 @@ impl Flow {
         let config = place("cookhouse.toml");
         let text = format!(
             "discover_engines = false\n[executor]\nshutdown_grace_seconds = 1\n[rate_limits]\nenabled = false\n[outbound]\nallow_loopback = true\n\
-             [log]\nlevel = \"debug\"\n[disk]\nfloor_percent = 0\nfloor_bytes = \"1 MB\"\nfirst_build_bytes = \"8 MB\"\n\
+             [log]\nlevel = \"debug\"\n[disk]\nfloor_percent = 0\nfloor_bytes = \"1 MB\"\nfirst_build_bytes = \"8 MB\"\n{disk}\
              [[engines]]\nlabel = \"5.4\"\nroot = {:?}\n",
             place("engines/UE_5.4").display().to_string()
         );
@@ -63,7 +68,7 @@ impl Flow {
         flow
     }
 
-    async fn send(&mut self, method: &str, path: &str, body: Option<Value>) -> Reply {
+    pub(super) async fn send(&mut self, method: &str, path: &str, body: Option<Value>) -> Reply {
         let ask = Ask::new(self.service.address, method, &format!("/v1{path}"));
         let ask = if self.token.is_empty() { ask } else { ask.bearer(&self.token) };
         let reply = match body {
@@ -74,15 +79,21 @@ impl Flow {
         reply
     }
 
-    async fn get(&mut self, path: &str) -> Value {
+    pub(super) async fn get(&mut self, path: &str) -> Value {
         self.send("GET", path, None).await.expect(200).json()
+    }
+
+    /// Of the setting that is triggered there.
+    pub(super) fn workspace(&self, trigger: &str) -> std::path::PathBuf {
+        let setting = trigger.rsplit('/').nth(1).expect("a setting");
+        self.home.path().join("data/workspaces").join(setting)
     }
 
     fn integration(&self) -> String {
         format!("/organizations/{}/integrations/githost", self.organization)
     }
 
-    async fn connect(&mut self) -> Value {
+    pub(super) async fn connect(&mut self) -> Value {
         let body = json!({"appId": "Iv1.8a61f9b3a7aba766", "privateKeyPem": KEY, "webhookSecret": WEBHOOK_SECRET,
             "apiBaseUrl": self.git.api_base_url(), "gitBaseUrl": self.git.git_base_url()});
         let path = self.integration();
@@ -90,7 +101,7 @@ impl Flow {
     }
 
     /// A commit that is pushed to main: its files are the text.
-    async fn commit(&self, text: &str) -> String {
+    pub(super) async fn commit(&self, text: &str) -> String {
         let files = tempfile::tempdir().expect("a directory");
         for (path, bytes) in [
             ("Game/Kitchen.uproject", r#"{"FileVersion": 3, "EngineAssociation": "5.4"}"#),
@@ -147,7 +158,7 @@ impl Flow {
     }
 
     /// Waits for the end of the newest build, which is the given number of them.
-    async fn finished(&mut self, count: usize) -> Value {
+    pub(super) async fn finished(&mut self, count: usize) -> Value {
         for _ in 0..1500 {
             let builds = self.get("/builds").await;
             let builds = builds["items"].as_array().expect("items").clone();
