@@ -125,6 +125,16 @@ pub trait SourceControl: Send + Sync {
         incremental: bool,
         call: CallContext,
     ) -> BoxFuture<'a, Result<Materialised, SourceError>>;
+
+    /// Nobody will build in this workspace again, and it is about to be removed: the server may forget it too.
+    fn forget_workspace<'a>(
+        &'a self,
+        _binding: &'a PluginBinding,
+        _workspace: PathBuf,
+        _call: CallContext,
+    ) -> BoxFuture<'a, Result<(), SourceError>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// Pushes a finished artifact somewhere.

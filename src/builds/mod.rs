@@ -50,6 +50,7 @@ mod renames;
 pub mod room;
 mod run;
 mod sync;
+mod tidying;
 pub mod trigger;
 mod turns;
 pub mod uat;
@@ -386,7 +387,8 @@ impl Builds {
         let builds = self.clone();
         tx.after_commit(move || {
             // On a thread of its own: the writer must not wait for gigabytes.
-            let _ = std::thread::Builder::new().name("discard-workspaces".into()).spawn(move || builds.0.discard_when_idle(&settings));
+            let discard = move || builds.0.discard_when_idle(organization, &settings);
+            let _ = std::thread::Builder::new().name("discard-workspaces".into()).spawn(discard);
         });
         Ok(())
     }

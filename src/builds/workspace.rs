@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Inner;
-use crate::model::{BuildSetting, Id};
+use crate::model::{BuildSetting, Id, Organization};
 use crate::platform::files;
 
 const DISCARDED: &str = ".discarded-";
@@ -156,7 +156,7 @@ impl Workspace {
 
 impl Inner {
     /// Removes workspaces of deleted settings once no build works in them. What fails here is done by the next start.
-    pub(super) fn discard_when_idle(&self, settings: &[Id<BuildSetting>]) {
+    pub(super) fn discard_when_idle(&self, organization: Id<Organization>, settings: &[Id<BuildSetting>]) {
         for setting in settings {
             let is_busy = || self.running().values().any(|running| running.setting == *setting);
             for _ in 0..600 {
@@ -168,6 +168,7 @@ impl Inner {
             if is_busy() {
                 continue;
             }
+            self.forget_on_server(organization, *setting);
             if let Err(error) = Workspace::of(&self.settings.workspaces, *setting).discard() {
                 tracing::warn!(%error, build_setting.id = %setting, "the workspace of a deleted build setting could not be removed");
             }

@@ -125,6 +125,35 @@ async fn ask_for_password(
     }
 }
 
+/// The optional export that tidies up behind a workspace.
+const HOUSEKEEPING: &str = "cookhouse:plugin/housekeeping@1.0.0";
+
+async fn forget(
+    pre: Arc<SourceControlPluginPre<CallState>>,
+    store: &mut Store<CallState>,
+    workspace: Workspace,
+) -> wasmtime::Result<Result<(), types::Error>> {
+    let instance = pre.instance_pre().instantiate_async(&mut *store).await?;
+    let interface = instance.get_export_index(&mut *store, None, HOUSEKEEPING);
+    let function = interface.and_then(|interface| instance.get_export_index(&mut *store, Some(&interface), "forget"));
+    let Some(function) = function else { return Ok(Ok(())) };
+    let function = instance.get_typed_func::<(Resource<Workspace>,), (Result<(), types::Error>,)>(&mut *store, &function)?;
+    let handle = store.data_mut().table.push(workspace)?;
+    let lent = Resource::new_borrow(handle.rep());
+    let (answer,) = function.call_async(&mut *store, (lent,)).await?;
+    store.data_mut().table.delete(handle)?;
+    Ok(answer)
+}
+
+async fn open_workspace(path: PathBuf) -> Result<Workspace, SourceError> {
+    let workspace = tokio::task::spawn_blocking(move || Workspace::open(&path)).await;
+    workspace.unwrap_or_else(|_| Err(std::io::Error::other("given up"))).map_err(|error| {
+        tracing::warn!(%error, "a workspace cannot be opened");
+        let message = "the workspace cannot be opened".to_owned();
+        SourceError { problem: SourceProblem::Broken, message, retry_after: None, reason: Some("workspace".to_owned()) }
+    })
+}
+
 async fn instantiated<T>(
     pre: Arc<SourceControlPluginPre<CallState>>,
     store: &mut Store<CallState>,
@@ -365,12 +394,7 @@ impl SourceControl for Plugins {
     ) -> BoxFuture<'a, Result<Materialised, SourceError>> {
         let (repository, branch, wanted) = (repository.to_owned(), branch.to_owned(), revision_name.to_owned());
         async move {
-            let workspace = tokio::task::spawn_blocking(move || Workspace::open(&workspace)).await;
-            let workspace = workspace.unwrap_or_else(|_| Err(std::io::Error::other("given up"))).map_err(|error| {
-                tracing::warn!(%error, "a workspace cannot be opened");
-                let message = "the workspace cannot be opened".to_owned();
-                SourceError { problem: SourceProblem::Broken, message, retry_after: None, reason: Some("workspace".to_owned()) }
-            })?;
+            let workspace = open_workspace(workspace).await?;
             let options = contract::CheckoutOptions {
                 incremental,
                 paths: Vec::new(),
@@ -391,6 +415,26 @@ impl SourceControl for Plugins {
             let renamed = done.extra.iter().find(|(key, _)| key == "repository").map(|(_, text)| name(text));
             let (files, bytes, reusable) = (done.files, done.bytes, done.reusable);
             Ok(Materialised { revision: revision(done.revision), files, bytes, reusable, renamed })
+        }
+        .boxed()
+    }
+
+    fn forget_workspace<'a>(
+        &'a self,
+        binding: &'a PluginBinding,
+        workspace: PathBuf,
+        call: CallContext,
+    ) -> BoxFuture<'a, Result<(), SourceError>> {
+        async move {
+            let workspace = open_workspace(workspace).await?;
+            let plugin = self.plugin(&binding.plugin).map_err(broken)?;
+            let Linked::Source(pre) = plugin.linked().await.map_err(broken)? else {
+                return Err(broken(PluginError::WrongKind { plugin: binding.plugin.clone(), wanted: "source-control" }));
+            };
+            let state = self.begin(plugin, binding, call).map_err(broken)?;
+            let redactor = state.redactor.clone();
+            let done = self.inner.runtime.call(state, move |store| forget(pre, store, workspace).boxed()).await.map_err(broken)?;
+            done.map_err(|error| said(&error, &redactor))
         }
         .boxed()
     }

@@ -76,6 +76,35 @@ async fn what_a_build_changed_or_deleted_is_brought_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workspace_that_nobody_needs_any_more_is_forgotten_by_the_server() {
+    let studio = Studio::start();
+    let number = studio.server.submit("first", &[("a.txt", Some(b"a"))]);
+    let (one, other) = (studio.workspace("s1"), studio.workspace("s2"));
+    for workspace in [&one, &other] {
+        studio.sync(workspace, number, false).await.unwrap();
+    }
+    let binding = studio.binding();
+    let forget = |workspace: &Path| studio.host.plugins.forget_workspace(&binding, workspace.to_owned(), studio.host.call());
+    let clients = || {
+        let found = fs::read_dir(studio.server.home().join("servers/127.0.0.1_1666/clients")).unwrap();
+        found.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    forget(&one).await.unwrap();
+    assert!(matches!(clients().as_slice(), [left] if left.starts_with("cookhouse-s2-")), "{:?}", clients());
+    // Again, which somebody else may have done; and what no server ever heard of.
+    forget(&one).await.unwrap();
+    studio.server.forget();
+    forget(&studio.workspace("never")).await.unwrap();
+    assert_eq!(studio.server.commands(), [""; 0]);
+    // A server that does not let go of it says so.
+    studio.server.change_server(|server| {
+        server.refusals.insert("client".into(), (6, "You don't have permission for this operation.".into()));
+    });
+    let error = forget(&other).await.unwrap_err();
+    assert_eq!(kind(&error), (SourceProblem::Forbidden, Some("permission")), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_server_or_a_lost_client_begins_anew() {
     let studio = Studio::start();
     let number = studio.server.submit("first", &[("a.txt", Some(b"a"))]);

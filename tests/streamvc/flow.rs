@@ -21,23 +21,23 @@ use crate::support::client::Ask;
 use crate::support::depot::{ADDRESS, FINGERPRINT, STREAM, StreamServer, TICKET, USER};
 use crate::support::farm::copy;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A studio: the service, a machine with `p4`, an engine.
-struct Studio {
-    server: StreamServer,
+pub(super) struct Studio {
+    pub(super) server: StreamServer,
     home: TempDir,
     child: Child,
     address: SocketAddr,
     token: String,
-    organization: String,
+    pub(super) organization: String,
     /// Everything that was answered, and that the service said.
     heard: Mutex<Vec<String>>,
-    said: Arc<Mutex<Vec<String>>>,
+    pub(super) said: Arc<Mutex<Vec<String>>>,
 }
 
 impl Studio {
-    async fn open(server: StreamServer) -> Studio {
+    pub(super) async fn open(server: StreamServer) -> Studio {
         let home = tempfile::tempdir().expect("a directory");
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/engines"), &home.path().join("engines"));
         let config = home.path().join("cookhouse.toml");
@@ -62,17 +62,23 @@ impl Studio {
     }
 
     /// As after a power cut.
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
+        self.restart_after(|| {});
+    }
+
+    /// The same; `meanwhile` something happens to what the service keeps.
+    pub(super) fn restart_after(&mut self, meanwhile: impl FnOnce()) {
         self.child.kill().expect("killed");
         self.child.wait().expect("ended");
+        meanwhile();
         (self.child, self.address) = serve(self.home.path(), self.said.clone());
     }
 
-    fn data(&self) -> PathBuf {
+    pub(super) fn data(&self) -> PathBuf {
         self.home.path().join("data")
     }
 
-    async fn send(&self, method: &str, path: &str, body: Value, status: u16) -> Value {
+    pub(super) async fn send(&self, method: &str, path: &str, body: Value, status: u16) -> Value {
         let mut ask = Ask::new(self.address, method, &format!("/v1{path}"));
         if !self.token.is_empty() {
             ask = ask.bearer(&self.token);
@@ -83,12 +89,12 @@ impl Studio {
         serde_json::from_slice(&reply.body).unwrap_or_default()
     }
 
-    async fn get(&self, path: &str) -> Value {
+    pub(super) async fn get(&self, path: &str) -> Value {
         self.send("GET", path, Value::Null, 200).await
     }
 
     /// Credentials, a project and a setting of it.
-    async fn link(&self, setting: Value) -> (String, String) {
+    pub(super) async fn link(&self, setting: Value) -> (String, String) {
         let address = if self.server.is_encrypted() { format!("ssl:{ADDRESS}") } else { ADDRESS.to_owned() };
         let credentials = json!({"serverUrl": address, "userName": USER, "ticket": TICKET});
         self.send("PATCH", &format!("/organizations/{}/streamvc", self.organization), credentials, 200).await;
@@ -101,7 +107,7 @@ impl Studio {
     }
 
     /// Waits for the newest build to end.
-    async fn newest(&self, count: usize) -> Value {
+    pub(super) async fn newest(&self, count: usize) -> Value {
         let began = Instant::now();
         loop {
             let builds = self.get("/builds").await;
@@ -197,7 +203,7 @@ impl Watch {
     }
 }
 
-fn project_files(server: &StreamServer) -> u64 {
+pub(super) fn project_files(server: &StreamServer) -> u64 {
     server.submit(
         "Serve the soup",
         &[("Game/Kitchen.uproject", Some(br#"{"FileVersion": 3, "EngineAssociation": "5.4"}"#)), ("Game/Content/A.umap", Some(b"a map"))],

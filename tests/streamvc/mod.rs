@@ -5,6 +5,8 @@ mod figures;
 #[cfg(unix)]
 mod flow;
 mod hostile;
+#[cfg(unix)]
+mod keeping;
 mod reading;
 
 use std::path::PathBuf;

@@ -103,6 +103,11 @@ pub fn save_client() -> Vec<String> {
     ["client", "-i"].map(str::to_owned).to_vec()
 }
 
+/// Removes the client workspace from the server; what lies in it stays.
+pub fn remove_client() -> Vec<String> {
+    tagged(&["client", "-d", "{client}"])
+}
+
 /// The form of the client workspace: bound to the stream; files that a build made writable are replaced all the same; no
 /// host, because a machine may be renamed.
 pub fn client_form(stream: &StreamPath) -> String {

@@ -31,6 +31,8 @@ enum Values {
     Files,
     /// Files of the client workspace, with revisions.
     Own,
+    /// The client workspace itself, where it is removed.
+    Client,
 }
 
 const NOTHING: Rule =
@@ -49,7 +51,7 @@ const RULES: &[Rule] = &[
     Rule { name: "describe", letters: "s", numbers: "m", requires: "s", values: Values::Changelists, ..NOTHING },
     Rule { name: "files", letters: "e", numbers: "m", values: Values::Files, ..NOTHING },
     Rule { name: "print", letters: "q", requires: "q", values: Values::Files, ..NOTHING },
-    Rule { name: "client", letters: "oi", requires: "oi", writes: true, ..NOTHING },
+    Rule { name: "client", letters: "oid", requires: "oid", values: Values::Client, writes: true, ..NOTHING },
     Rule { name: "sync", letters: "fq", is_parallel: true, values: Values::Own, writes: true, ..NOTHING },
     // Without `-a`: what is not in the depot stays, the folders that Unreal builds upon among it.
     Rule { name: "clean", letters: "edm", requires: "ed", values: Values::Own, writes: true, ..NOTHING },
@@ -102,7 +104,7 @@ pub(crate) fn check(words: &[String]) -> Result<Needs, Refused> {
     };
     check_rest(rule, words).map_err(Refused)?;
     let names_client = words.iter().any(|word| is_own(word));
-    let form = rule.name == "client" && words.iter().any(|word| word.contains('i'));
+    let form = rule.name == "client" && words.iter().any(|word| word.starts_with('-') && word.contains('i'));
     Ok(Needs { server: true, workspace: rule.writes || names_client, form })
 }
 
@@ -140,7 +142,11 @@ fn check_rest(rule: &Rule, words: &[String]) -> Result<(), String> {
         Values::Streams => is_depot_path(value),
         Values::Files => is_file(value),
         Values::Own => is_file(value) && is_own(value),
+        Values::Client => *value == CLIENT && seen == "d",
     };
+    if rule.values == Values::Client && seen.contains('d') && values.len() != 1 {
+        return Err(format!("`{} -d` names the client workspace of the call and nothing else", rule.name));
+    }
     // Without a path it would be about the working directory.
     if rule.values == Values::Own && values.is_empty() {
         return Err(format!("`{}` names what it is about", rule.name));
@@ -202,6 +208,7 @@ mod tests {
             ("print -q //Games/main/Game.uproject@12", false, false),
             ("-ztag -Mj client -o", true, false),
             ("-ztag -Mj client -i", true, true),
+            ("-ztag -Mj client -d {client}", true, false),
             ("-ztag -Mj -r3 -vnet.maxwait=300 sync -f --parallel=threads=4 //{client}/...@12", true, false),
             ("-ztag -Mj clean -e -d -m //{client}/...", true, false),
             ("-ztag -Mj changes -m1 //{client}/...@<=12", true, false),
@@ -258,6 +265,12 @@ mod tests {
             "stream -o -d //Games/main",
             "client",
             "client -d",
+            "client -d other",
+            "client -d {client} {client}",
+            "client -d -f {client}",
+            "client -df {client}",
+            "client -di {client}",
+            "client -o {client}",
             "client -o other",
             "client -i -f",
             "sync",

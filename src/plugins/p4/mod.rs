@@ -5,7 +5,7 @@
 //!
 //! - arguments: a sub-command of the table in [`arguments`] with its listed options, behind the output format (`-ztag
 //!   -Mj`) and, for `sync`, the patience with a slow network; paths in depot syntax. `//{client}/...` stands for the
-//!   client workspace that belongs to the workspace the guest was given;
+//!   client workspace that belongs to the workspace the guest was given, and `{client}` for its name where it is removed;
 //! - `directory`: that workspace, for the commands that write into it;
 //! - environment [`profile::USER`], [`profile::CHARSET`], [`profile::FINGERPRINT`] and, by `secret-env`, [`profile::TICKET`];
 //! - standard input: the form of `client -i`, whose name and root are the host's (see [`form`]).

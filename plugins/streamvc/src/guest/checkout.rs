@@ -6,7 +6,7 @@
 use super::bindings::cookhouse::plugin::config;
 use super::bindings::cookhouse::plugin::log::{self, Level};
 use super::bindings::cookhouse::plugin::progress::{self, Unit};
-use super::bindings::cookhouse::plugin::types::Error;
+use super::bindings::cookhouse::plugin::types::{Error, ErrorCode};
 use super::bindings::cookhouse::plugin::workspaces::Workspace;
 use super::bindings::exports::cookhouse::plugin::source_control::{CheckoutOptions, Materialised};
 use super::source::{describe, known_stream};
@@ -53,6 +53,19 @@ pub(super) fn materialise(
     workspace.write(MARK, text.as_bytes(), false)?;
     say(Level::Info, format!("{} files of {stream} at changelist {at}", job.files));
     Ok(Materialised { revision, files: job.files, bytes: job.bytes, reusable: true, extra: Vec::new() })
+}
+
+/// Removes the workspace's client from the server: others wait there for its have list each time that it is looked through. A
+/// workspace that never was brought to a changelist of this server has none.
+pub(super) fn forget(workspace: &Workspace, p4: impl FnOnce() -> Result<P4, Error>) -> Result<(), Error> {
+    if mark(workspace).is_none_or(|(server, _)| server != server_name()) {
+        return Ok(());
+    }
+    match p4()?.ask_in(&commands::remove_client(), Some(workspace)) {
+        // Somebody else tidied up.
+        Err(error) if error.reason.as_deref() == Some("client") && error.code == ErrorCode::NotFound => Ok(()),
+        other => other.map(drop),
+    }
 }
 
 struct Job<'a> {

@@ -8,7 +8,7 @@ mod source;
 mod tool;
 
 pub(crate) mod bindings {
-    wit_bindgen::generate!({ path: "../../wit", world: "source-control-plugin" });
+    wit_bindgen::generate!({ path: "../../wit", world: "source-control-housekeeping-plugin" });
 }
 
 use bindings::cookhouse::plugin::config;
@@ -69,6 +69,12 @@ impl Guest for Streamvc {
         options: CheckoutOptions,
     ) -> Result<Materialised, Error> {
         checkout::materialise(&mut p4()?, &StreamPath::parse(&branch)?, Changelist::parse(&revision)?, workspace, &options)
+    }
+}
+
+impl bindings::exports::cookhouse::plugin::housekeeping::Guest for Streamvc {
+    fn forget(workspace: &Workspace) -> Result<(), Error> {
+        checkout::forget(workspace, p4)
     }
 }
 

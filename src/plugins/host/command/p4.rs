@@ -47,7 +47,7 @@ impl CallState {
         let (environment, client) = prepared.await.map_err(|error| Failure::io(&error, "p4's private directory"))?;
         let mut command = Command::new(&p4.p4, p4.home.join("empty"), self.call.process_marker.clone());
         let own = |word: String| match &client {
-            Some(client) if arguments::is_own(&word) => word.replacen(CLIENT, client, 1),
+            Some(client) if arguments::is_own(&word) || word == CLIENT => word.replacen(CLIENT, client, 1),
             _ => word,
         };
         command.args = invocation.arguments.into_iter().map(own).map(OsString::from).collect();
