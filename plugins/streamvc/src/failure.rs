@@ -64,8 +64,18 @@ const TABLE: &[(&str, Code, &str, &str)] = &[
     ("no such file(s)", Code::NotFound, "file", "the server has no such file"),
     ("is not under client's root", Code::Denied, "path", "the server named a place outside of the workspace"),
     ("Connect to server failed", Code::Unavailable, "unreachable", "the server cannot be reached"),
+    ("server using SSL", Code::Unavailable, "unreachable", "the server speaks TLS: its address begins with ssl:"),
+    ("server not using SSL", Code::Unavailable, "unreachable", "the server does not speak TLS: its address begins with tcp:"),
+    ("exceeded maximum configured duration", Code::Unavailable, "unreachable", "the server did not answer in time"),
+    ("Proxy unable to communicate", Code::Unavailable, "unreachable", "the proxy does not reach the server"),
+    (": host unknown", Code::Unavailable, "unreachable", "the server's name has no address"),
     ("TCP connect to", Code::Unavailable, "unreachable", "the server cannot be reached"),
-    ("SSL connect to", Code::Unavailable, "unreachable", "no encrypted connection to the server"),
+    (
+        "SSL connect to",
+        Code::Unavailable,
+        "unreachable",
+        "no encrypted connection to the server; if it does not speak TLS, its address begins with tcp:",
+    ),
     ("receive failed", Code::Unavailable, "unreachable", "the server hung up"),
     ("send failed", Code::Unavailable, "unreachable", "the server hung up"),
     ("Partner exited unexpectedly", Code::Unavailable, "unreachable", "the server hung up"),
@@ -191,6 +201,21 @@ mod tests {
         let refused = "Perforce client error:\n\tConnect to server failed; check $P4PORT.\n\tTCP connect to 127.0.0.1:1 failed.\n\tconnect: 127.0.0.1:1: Connection refused\n";
         let problem = of_words(refused);
         assert_eq!((problem.code, problem.reason.as_deref(), problem.retryable), (Code::Unavailable, Some("unreachable"), true));
+        for (text, words) in [
+            ("Failed client connect, server using SSL.\nClient must add SSL protocol prefix to P4PORT.", "begins with ssl:"),
+            ("Failed client SSL connection setup, server not using SSL.", "begins with tcp:"),
+            (
+                "SSL connect to ssl:10.0.0.7:1666 failed (Connection reset by peer).\n\tRemove SSL protocol prefix from P4PORT.",
+                "begins with tcp:",
+            ),
+            ("TCP receive exceeded maximum configured duration of 300 seconds.", "in time"),
+        ] {
+            // On the standard error, and as a message.
+            let told = of_words(&format!("Perforce client error:\n\t{text}\n"));
+            assert_eq!((told.code, told.reason.as_deref()), (Code::Unavailable, Some("unreachable")), "{text}");
+            assert!(told.message.contains(words), "{}", told.message);
+            assert_eq!(judged(3, COMMUNICATION, text), (Code::Unavailable, "unreachable".to_owned()), "{text}");
+        }
         let plain = of_words("Perforce client error:\n\tTCP receive failed.\n\tread: socket: Connection reset by peer\n");
         assert!(plain.message.contains("begins with ssl:"), "{}", plain.message);
         assert_eq!(of_words("Invalid option: -Mj.").reason.as_deref(), Some("tool-version"));
