@@ -23,6 +23,8 @@ param(
 )
 
 $ErrorActionPreference = 'Stop'
+# Nobody looks, and drawing it slows the call down.
+$ProgressPreference = 'SilentlyContinue'
 
 function Complain([string] $Text) {
     try {
@@ -34,12 +36,24 @@ function Complain([string] $Text) {
     } catch { }
 }
 
-# One argument of a command line, however it is written.
-function Quoted([string] $Text) { '"' + $Text.Replace('"', '') + '"' }
+# One argument of a command line, however it is written. Backslashes before the last quotation mark would take it away.
+function Quoted([string] $Text) { '"' + ($Text.Replace('"', '') -replace '(\\+)$', '$1$1') + '"' }
 
-if ($Changelist -notmatch '^[0-9]{1,18}$') { exit 0 }
-if ($Url -notmatch '^https?://[^\s"]+$') {
-    Complain 'the address is none'
+# Whether others than administrators and the accounts that are named one by one may read a file: everyone, anonymous, whoever
+# signed in, users, guests.
+function Test-Public([string] $Path) {
+    $many = 'S-1-1-0', 'S-1-5-7', 'S-1-5-11', 'S-1-5-32-545', 'S-1-5-32-546'
+    $read = [Security.AccessControl.FileSystemRights]::ReadData
+    $rules = (Get-Acl -LiteralPath $Path).GetAccessRules($true, $true, [Security.Principal.SecurityIdentifier])
+    foreach ($rule in $rules) {
+        if ($rule.AccessControlType -eq 'Allow' -and $many -contains $rule.IdentityReference.Value -and ($rule.FileSystemRights -band $read)) { return $true }
+    }
+    return $false
+}
+
+if ($Changelist -notmatch '^[0-9]{1,18}\z') { exit 0 }
+if ($Url -notmatch '^https?://[^\s"]+\z') {
+    Complain 'the first argument is no address'
     exit 0
 }
 
@@ -57,11 +71,15 @@ if (-not $Background) {
 }
 
 try {
-    $token = ([IO.File]::ReadAllText($TokenFile)).Trim()
-    if ($token -notmatch '^[A-Za-z0-9_.~+/=-]+$') { throw "$TokenFile holds no token" }
+    if (-not (Test-Path -LiteralPath $TokenFile -PathType Leaf)) { throw "there is no file $TokenFile" }
+    # Others could start builds with a token that they can read.
+    if (Test-Public $TokenFile) { throw "$TokenFile can be read by others; make it private with the line of icacls above" }
+    $token = ([IO.File]::ReadAllText($TokenFile)) -replace '\s', ''
+    if ($token -notmatch '^[A-Za-z0-9_.~+/=-]+\z') { throw "$TokenFile holds no token" }
     [Net.ServicePointManager]::SecurityProtocol = [Net.ServicePointManager]::SecurityProtocol -bor [Net.SecurityProtocolType]::Tls12
     # The key makes a repeated call harmless; settings that share a token have keys of their own.
     $setting = (($Url -replace '/trigger$', '') -split '/')[-1] -replace '[^A-Za-z0-9]', ''
+    $setting = $setting.Substring(0, [Math]::Min(64, $setting.Length))
     $headers = @{ Authorization = "Bearer $token"; 'Idempotency-Key' = "changelist-$Changelist-$setting" }
     $body = '{"changelist":"' + $Changelist + '"}'
     $until = [DateTime]::UtcNow.AddMinutes(2)
