@@ -135,8 +135,10 @@ Examples:
   cookhouse demo                       Watch one build, then try the API yourself; Ctrl-C ends it
   cookhouse demo --exit                Leave when everything was shown; the exit code tells whether it worked
   cookhouse demo --data ~/demo         Keep everything; a second run builds incrementally
+  cookhouse demo --streamvc            The project is in a Perforce stream; a submit starts the build
 
-It needs git, git-lfs, bash and a C++ compiler. Nothing leaves this machine: the git server, the
+It needs git, git-lfs, bash and a C++ compiler; for a stream instead of git curl, and p4-standin beside
+this program (cargo build --bin p4-standin). Nothing leaves this machine: the git server, the
 receiver of the finished build and the service itself listen on loopback. A stand-in takes the
 engine's place: it speaks as Unreal Engine 5.4 does, and compiles and packs a small project.";
 
@@ -152,6 +154,9 @@ pub(crate) struct Demo {
     /// Leave when everything was shown
     #[arg(long)]
     pub(crate) exit: bool,
+    /// Take the project from a stream, by a stand-in for Perforce's p4, instead of a git repository
+    #[arg(long)]
+    pub(crate) streamvc: bool,
 }
 
 /// Where a password comes from.

@@ -46,7 +46,7 @@ fn finished(screen: &Screen, build: Value) -> Result<Value, DemoError> {
     }
     let seconds = build["durationMs"].as_u64().unwrap_or(0) / 100;
     let took = format!("{}.{} s, {} log lines", seconds / 10, seconds % 10, build["logLines"].as_u64().unwrap_or(0));
-    screen.done("Build complete", format_args!("{took} {}", faint(text(&build["commit"]).get(..10).unwrap_or_default())));
+    screen.done("Build complete", format_args!("{took} {}", faint(text(&build["commit"]).chars().take(10).collect::<String>())));
     Ok(build)
 }
 

@@ -1,7 +1,7 @@
 //! The demo: a server, a git server and a receiver on loopback, and one build through all of it.
 //!
 //! The service is the real one. The demo is its customer and knows it by its public API alone; what a studio would
-//! bring (a git host, an engine, an endpoint for finished builds) is played by the small servers here and by the stand-in
+//! bring (a git host or a Perforce server, an engine, an endpoint for finished builds) is played by the small servers here and by the stand-in
 //! engine, which lie inside the binary.
 
 mod account;
@@ -14,6 +14,7 @@ pub mod git_server;
 pub mod receiver;
 pub mod screen;
 mod story;
+mod stream;
 mod studio;
 
 use std::net::SocketAddr;
@@ -36,6 +37,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Leave when everything was shown.
     pub exit: bool,
+    /// The project is in a stream instead of a git repository.
+    pub is_stream: bool,
 }
 
 /// Why the demo did not get to its end.
@@ -65,7 +68,7 @@ impl DemoError {
 
 /// Plays the demo, then stays until a signal comes, or leaves at once with [`Options::exit`].
 pub async fn run(options: Options, signals: &mut ShutdownSignals) -> Result<(), DemoError> {
-    require_programs()?;
+    require_programs(options.is_stream)?;
     let mut screen = Screen::default();
     let mut studio = Studio::open(&mut screen, &options).await?;
     let played = tokio::select! {
@@ -95,11 +98,19 @@ pub async fn run(options: Options, signals: &mut ShutdownSignals) -> Result<(), 
     }
 }
 
-/// The stand-in engine's tools, and those of every git-hosted build.
-fn require_programs() -> Result<(), DemoError> {
+/// The stand-in engine's tools, and those of every git-hosted build, or of a server's trigger.
+fn require_programs(is_stream: bool) -> Result<(), DemoError> {
     let missing = |names: &[&str]| names.iter().all(|name| find_program(name).is_none());
-    let needed: [(&[&str], &str); 4] =
-        [(&["git"], "git"), (&["git-lfs"], "git-lfs"), (&["bash"], "bash"), (&["g++", "clang++"], "a C++ compiler (g++ or clang++)")];
-    let lacking: Vec<&str> = needed.iter().filter(|(names, _)| missing(names)).map(|(_, what)| *what).collect();
+    let source: &[(&[&str], &str)] = match is_stream {
+        true if cfg!(windows) => &[],
+        true => &[(&["curl"], "curl")],
+        false => &[(&["git"], "git"), (&["git-lfs"], "git-lfs")],
+    };
+    let tools: [(&[&str], &str); 2] = [(&["bash"], "bash"), (&["g++", "clang++"], "a C++ compiler (g++ or clang++)")];
+    let needed = source.iter().chain(&tools);
+    let mut lacking: Vec<&str> = needed.filter(|(names, _)| missing(names)).map(|(_, what)| *what).collect();
+    if is_stream && stream::stand_in().is_none() {
+        lacking.push("the stand-in for p4 beside this program (`cargo build --bin p4-standin`)");
+    }
     if lacking.is_empty() { Ok(()) } else { Err(DemoError::Missing(lacking.join(", "))) }
 }

@@ -13,6 +13,7 @@ use super::certificate::Authority;
 use super::git_server::{Commit, GitServer, Settings};
 use super::receiver::Receiver;
 use super::screen::{Screen, faint, link};
+use super::stream::StreamServer;
 use super::{DemoError, Options, files};
 
 /// The repository as the git host calls it.
@@ -20,12 +21,19 @@ pub(super) const REPOSITORY: &str = "studio/kitchen";
 /// The stand-in's version, as build settings call it.
 pub(super) const ENGINE: &str = "5.4";
 
+/// Where the project is.
+pub(super) enum Source {
+    /// In a repository of a git host, which an access token opens.
+    Git { server: GitServer, token: String },
+    /// In a stream.
+    Stream(StreamServer),
+}
+
 /// The running demo.
 pub(super) struct Studio {
     pub(super) directory: PathBuf,
     pub(super) appliance: Appliance,
-    pub(super) git: GitServer,
-    pub(super) git_token: String,
+    pub(super) source: Source,
     pub(super) receiver: Receiver,
     pub(super) outbound: Outbound,
     temporary: Option<TempDir>,
@@ -60,14 +68,11 @@ impl Studio {
             format_args!("a stand-in for Unreal Engine {ENGINE} {}", faint("compiles, cooks and packs for real; no engine is needed")),
         );
 
-        let git_token = format!("ght_{}", random(20)?);
-        let git =
-            GitServer::start(Settings::new(place("repositories"), &git_token)).await.map_err(failed("the git server did not start"))?;
-        let commit = Commit { branch: "main", message: "Serve the soup hot", author: "Ada Cook" };
-        let hash = git.repositories().publish(REPOSITORY, &place("studio/projects/demo"), commit).await;
-        let hash = hash.map_err(failed("the demo project could not be committed"))?;
-        screen.done("Git host", format_args!("{} {}", link(git.git_base_url()), faint("smart HTTP and LFS, with an access token")));
-        screen.more(format_args!("{REPOSITORY} at {} {}", &hash[..10], faint("project in a sub-folder, textures in LFS")));
+        let project = place("studio/projects/demo");
+        let source = match options.is_stream {
+            true => Source::Stream(StreamServer::open(screen, place("perforce"), project).await?),
+            false => Source::git(screen, place("repositories"), &project).await?,
+        };
 
         let authority = Authority::new().map_err(|error| DemoError::failed(error.to_string()))?;
         let pem = place("receiver-authority.pem");
@@ -75,24 +80,41 @@ impl Studio {
         let receiver = Receiver::start(authority.acceptor).await.map_err(failed("the receiver did not start"))?;
         screen.done("Receiver", format_args!("{} {}", link(receiver.url()), faint("its authority is in outbound.ca_certificates")));
 
-        let config = config(&directory, options, &pem)?;
+        let mut config = config(&directory, options, &pem)?;
+        if let Source::Stream(server) = &source {
+            config.tools.p4 = Some(server.program());
+        }
         let outbound = outbound::Settings { allow_loopback: true, ca_certificates: vec![pem], proxy: None };
         let outbound = Outbound::new(&outbound).map_err(|error| DemoError::failed(error.to_string()))?;
         let appliance = Appliance::start(&config).await?;
         screen
             .done("Cookhouse", format_args!("{} {}", link(appliance.url()), faint(format_args!("data in {}", config.data_dir.display()))));
-        Ok(Studio { directory, appliance, git, git_token, receiver, outbound, temporary })
+        Ok(Studio { directory, appliance, source, receiver, outbound, temporary })
     }
 
     /// Ends all of it, the service first.
     pub(super) async fn close(self, screen: &Screen) {
         self.appliance.stop().await;
-        drop((self.git, self.receiver));
+        drop((self.source, self.receiver));
         if let Some(temporary) = self.temporary
             && let Err(error) = temporary.close()
         {
             screen.line(format_args!("  {} could not be removed: {error}", self.directory.display()));
         }
+    }
+}
+
+impl Source {
+    async fn git(screen: &Screen, repositories: PathBuf, project: &Path) -> Result<Source, DemoError> {
+        let failed = |what: &'static str| move |error: std::io::Error| DemoError::failed(format!("{what}: {error}"));
+        let token = format!("ght_{}", random(20)?);
+        let server = GitServer::start(Settings::new(repositories, &token)).await.map_err(failed("the git server did not start"))?;
+        let commit = Commit { branch: "main", message: "Serve the soup hot", author: "Ada Cook" };
+        let hash = server.repositories().publish(REPOSITORY, project, commit).await;
+        let hash = hash.map_err(failed("the demo project could not be committed"))?;
+        screen.done("Git host", format_args!("{} {}", link(server.git_base_url()), faint("smart HTTP and LFS, with an access token")));
+        screen.more(format_args!("{REPOSITORY} at {} {}", &hash[..10], faint("project in a sub-folder, textures in LFS")));
+        Ok(Source::Git { server, token })
     }
 }
 

@@ -65,6 +65,44 @@ fn it_builds_downloads_and_delivers_and_a_second_run_goes_on_from_there() {
     assert!(!second.out.contains("into an empty workspace"), "the second build is incremental:\n{}", second.out);
 }
 
+// The server's script needs a shell.
+#[cfg(unix)]
+#[test]
+fn a_submit_to_a_stream_is_told_of_built_and_delivered() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("demo");
+    let first = demo(&["--streamvc", "--data", text(&data)]);
+    assert_eq!(first.code, 0, "{}\n{}", first.out, first.err);
+    assert_story(
+        &first,
+        &[
+            "Perforce",
+            "//Kitchen/main at changelist 1",
+            "Signed in",
+            "Perforce connected",
+            "and is pinned",
+            "Project linked",
+            "Build setting",
+            "Trigger installed",
+            "Submitted",
+            "changelist 2",
+            "and changelist 3 right behind it",
+            "Triggered by the server",
+            "at changelist 2",
+            "BUILD SUCCESSFUL",
+            "Build complete",
+            "Exactly that changelist",
+            "Salt it",
+            "Byte for byte",
+            "Everything worked.",
+        ],
+    );
+    let second = demo(&["--streamvc", "--data", text(&data)]);
+    assert_eq!(second.code, 0, "{}\n{}", second.out, second.err);
+    assert_story(&second, &["Project linked", "Submitted", "changelist 5", "Exactly that changelist", "Everything worked."]);
+    assert!(!second.out.contains("into an empty workspace"), "the second build is incremental:\n{}", second.out);
+}
+
 /// The git host's token and the deploy header reach no file: what is stored of them is sealed.
 fn no_token_on_disk(directory: &Path) {
     for entry in std::fs::read_dir(directory).expect("readable") {
