@@ -373,40 +373,7 @@ pub fn interrupt(
     let failed = fail(tx, organization, id, failure, closing, now)?;
     let setting: Option<BuildSetting> = tx.get(organization, failed.build_setting_id)?;
     let (Some(successor), Some(setting)) = (successor, setting) else { return Ok(None) };
-    Ok(Some(create(tx, repeated(&failed, successor, now), &setting, now)?.build))
-}
-
-/// A new pending build that asks for what `build` asked for.
-pub fn repeated(build: &Build, id: Id<Build>, now: Timestamp) -> Build {
-    let changelist = build.changelist.clone().filter(|_| build.requested_revision.is_some());
-    Build {
-        id,
-        status: Status::Pending,
-        commit: String::new(),
-        commit_message: String::new(),
-        changelist,
-        created_at: now,
-        started_at: None,
-        finished_at: None,
-        pending_reason: None,
-        superseded_by: None,
-        retry_of: Some(build.id),
-        failure: None,
-        steps: Vec::new(),
-        diagnostics: Diagnostics::default(),
-        artifact: None,
-        auto_deploy_status: None,
-        auto_deploy_error: None,
-        deployments: Vec::new(),
-        deploy_requested_by: None,
-        pinned: false,
-        notification_status: None,
-        cancel_requested: false,
-        log_lines: 0,
-        log_bytes: 0,
-        log_deleted_at: None,
-        ..build.clone()
-    }
+    Ok(Some(create(tx, failed.repeated(successor, now), &setting, now)?.build))
 }
 
 /// The step that is under way.

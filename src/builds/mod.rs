@@ -288,7 +288,7 @@ impl Builds {
         let setting: BuildSetting = tx.get(organization, old.build_setting_id)?.ok_or(Refused::SettingDeleted)?;
         let clock = &self.0.parts.clock;
         let now = clock.now();
-        let mut build = lifecycle::repeated(&old, clock.new_id(), now);
+        let mut build = old.repeated(clock.new_id(), now);
         build.triggered_by = by;
         if !old.commit.is_empty() {
             build.changelist = old.changelist.as_ref().map(|_| old.commit.clone());

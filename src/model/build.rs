@@ -166,24 +166,37 @@ pub struct InvalidTransition {
     pub to: Status,
 }
 
-impl Build {
-    /// A waiting build of a setting, of the newest revision of what the setting tracks.
-    pub fn waiting(id: Id<Build>, setting: &BuildSetting, triggered_by: TriggeredBy, now: Timestamp) -> Build {
+/// What a build is of, which a repetition of it is of, too.
+struct Wanted {
+    organization_id: Id<Organization>,
+    project_id: Id<Project>,
+    build_setting_id: Id<BuildSetting>,
+    platform: String,
+    build_type: String,
+    target_type: String,
+    ue_version: String,
+    branch: String,
+    requested_revision: Option<String>,
+    changelist: Option<String>,
+}
+
+impl Wanted {
+    fn waiting(self, id: Id<Build>, triggered_by: TriggeredBy, now: Timestamp) -> Build {
         Build {
             id,
-            organization_id: setting.organization_id,
-            project_id: setting.project_id,
-            build_setting_id: setting.id,
+            organization_id: self.organization_id,
+            project_id: self.project_id,
+            build_setting_id: self.build_setting_id,
             status: Status::Pending,
-            platform: setting.platform.clone(),
-            build_type: setting.build_type.clone(),
-            target_type: setting.target_type.clone(),
-            ue_version: setting.ue_version.clone(),
-            branch: setting.stream_path.clone().unwrap_or_else(|| setting.branch.clone()),
-            requested_revision: None,
+            platform: self.platform,
+            build_type: self.build_type,
+            target_type: self.target_type,
+            ue_version: self.ue_version,
+            branch: self.branch,
+            requested_revision: self.requested_revision,
             commit: String::new(),
             commit_message: String::new(),
-            changelist: None,
+            changelist: self.changelist,
             triggered_by,
             created_at: now,
             started_at: None,
@@ -206,6 +219,43 @@ impl Build {
             log_bytes: 0,
             log_deleted_at: None,
         }
+    }
+}
+
+impl Build {
+    /// A waiting build of a setting, of the newest revision of what the setting tracks.
+    pub fn waiting(id: Id<Build>, setting: &BuildSetting, triggered_by: TriggeredBy, now: Timestamp) -> Build {
+        let wanted = Wanted {
+            organization_id: setting.organization_id,
+            project_id: setting.project_id,
+            build_setting_id: setting.id,
+            platform: setting.platform.clone(),
+            build_type: setting.build_type.clone(),
+            target_type: setting.target_type.clone(),
+            ue_version: setting.ue_version.clone(),
+            branch: setting.stream_path.clone().unwrap_or_else(|| setting.branch.clone()),
+            requested_revision: None,
+            changelist: None,
+        };
+        wanted.waiting(id, triggered_by, now)
+    }
+
+    /// A waiting build that asks for what this one asked for.
+    pub fn repeated(&self, id: Id<Build>, now: Timestamp) -> Build {
+        let wanted = Wanted {
+            organization_id: self.organization_id,
+            project_id: self.project_id,
+            build_setting_id: self.build_setting_id,
+            platform: self.platform.clone(),
+            build_type: self.build_type.clone(),
+            target_type: self.target_type.clone(),
+            ue_version: self.ue_version.clone(),
+            branch: self.branch.clone(),
+            requested_revision: self.requested_revision.clone(),
+            // One that was only found out when the build ran is found out again.
+            changelist: self.changelist.clone().filter(|_| self.requested_revision.is_some()),
+        };
+        Build { retry_of: Some(self.id), ..wanted.waiting(id, self.triggered_by.clone(), now) }
     }
 
     /// The same build in the status `next`, with the time noted. `builds::lifecycle` is the only caller.

@@ -6,7 +6,7 @@ use cookhouse::model::log::LogStream;
 use cookhouse::model::permission::{Role, Scope};
 use cookhouse::model::{Build, TriggeredBy};
 
-use crate::store::build;
+use crate::support::builds::build;
 use crate::support::server::{Person, TestServer};
 
 async fn stored(server: &TestServer, person: &Person) -> Build {

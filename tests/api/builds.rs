@@ -6,7 +6,7 @@ use cookhouse::model::{Artifact, Build, Status, Timestamp};
 use serde_json::json;
 
 use super::{build_setting, connected, project, triggered};
-use crate::store::build;
+use crate::support::builds::build;
 use crate::support::server::{Person, TestServer};
 
 async fn put(server: &TestServer, person: &Person, change: impl FnOnce(&mut Build)) -> String {

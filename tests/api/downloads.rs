@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::store::build;
+use crate::support::builds::{build, put};
 use crate::support::client::Reply;
 use crate::support::server::TestServer;
 
@@ -43,11 +43,6 @@ async fn stored(size: usize) -> Stored {
     let bytes = std::fs::read(server.app.artifacts.path(build.id)).unwrap();
     let link = server.app.links.sign(build.id, server.app.clock.now().plus(Duration::from_secs(3600)));
     Stored { server, build, bytes, link }
-}
-
-async fn put(server: &TestServer, build: &Build) {
-    let build = build.clone();
-    server.app.store.write(move |change| change.put(&build)).await.unwrap();
 }
 
 impl Stored {

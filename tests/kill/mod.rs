@@ -1,7 +1,7 @@
 //! The promise, tried: a server that is killed at any instant loses nothing that it accepted, leaves no process and no
 //! half artifact behind, and the next start needs nobody.
 //!
-//! The suite kills a few times. `COOKHOUSE_KILLS=100` kills that often, `COOKHOUSE_KILL_SEED` repeats a run.
+//! The suite kills a hundred times. `COOKHOUSE_KILLS=1000` kills that often, `COOKHOUSE_KILL_SEED` repeats a run.
 
 mod chromium;
 mod following;
@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use site::{Process, Site, processes};
 
 /// How often, where the environment does not say.
-const KILLS: usize = 25;
+const KILLS: usize = 100;
 /// Enough for a machine that does a lot else.
 const PATIENCE: Duration = Duration::from_secs(240);
 

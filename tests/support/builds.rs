@@ -1,9 +1,23 @@
-//! Builds put straight into the store of a server, for tests of what tells of them.
+//! Builds of no settings, put straight into a store, for tests of what shows and tells them.
 
-use cookhouse::model::Build;
+use cookhouse::clock::Clock;
+use cookhouse::model::{Build, BuildSetting, Id, Organization, Timestamp};
 
 use super::server::{Person, TestServer};
-use crate::store::build;
+use super::studio::{self, Kind};
+
+/// A waiting build; all of them belong to one project and setting, whatever their organization.
+pub(crate) fn build(clock: &Clock, organization_id: Id<Organization>, platform: &str, branch: &str) -> Build {
+    let setting = BuildSetting {
+        id: Id::from_parts(1, 2),
+        organization_id,
+        project_id: Id::from_parts(1, 1),
+        platform: platform.into(),
+        branch: branch.into(),
+        ..studio::records(clock, Kind::Githost).setting
+    };
+    studio::build(&setting, clock.new_id(), Timestamp(0))
+}
 
 /// Stores a build as it is.
 pub(crate) async fn put(server: &TestServer, build: &Build) {
