@@ -228,7 +228,8 @@ async fn throughput(site: &Site, seconds: u64) {
 
 #[tokio::main]
 async fn main() {
-    let home = tempfile::tempdir().expect("a directory");
+    // Not among the files of others in /tmp: a service has a place of its own.
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let site = start(home.path(), usize::try_from(number("CLIENTS", 64)).expect("a number")).await;
     latency(&site, number("BUILDS", 100)).await;
     throughput(&site, number("SECONDS", 5)).await;
