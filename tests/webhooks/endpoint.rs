@@ -72,6 +72,11 @@ impl Endpoint {
         self.receiver.http("/hook?x=1")
     }
 
+    /// How many requests came.
+    pub(crate) fn count(&self) -> usize {
+        self.got.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     pub(crate) fn got(&self) -> Vec<Got> {
         self.got.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
