@@ -39,10 +39,14 @@ pub(super) fn read(path: &Path) -> (Vec<Found>, Vec<Problem>) {
     }
 }
 
-/// The operating system's words without its error number.
+/// Why a file cannot be used: what is usual in the same words everywhere, the rest in the operating system's own without
+/// their number.
 pub(crate) fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string().split(" (os error").next().unwrap_or_default().trim_end_matches('.').to_lowercase(),
+    }
 }
 
 fn parse(path: &Path, text: &str) -> (Vec<Found>, Vec<Problem>) {

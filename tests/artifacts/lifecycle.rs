@@ -85,6 +85,7 @@ async fn the_sweep_keeps_what_is_known_and_sets_the_rest_aside() {
     let quarantined = shelf.home.path().join("artifacts/quarantine").join(stray.file_name().unwrap());
     let file = fs::File::options().write(true).open(&quarantined).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(25 * 60 * 60)).unwrap();
+    drop(file);
     assert_eq!(artifacts.sweep(fate).await.unwrap().deleted, 1);
     assert!(!quarantined.exists() && known.exists());
 }
