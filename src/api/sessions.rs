@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::auth::{Caller, SESSION_COOKIE};
 use super::body::{self, Check, Fields, Later, ReadFields, ReadLater};
-use super::endpoint::{self, Anybody, Body, Call, Custom, CustomAnswer, Head, Ok200};
+use super::endpoint::{self, Anybody, Body, Call, Custom, CustomAnswer, Head, Resource};
 use super::error::{ApiError, Problem, Result};
 use super::openapi::shape::Answered;
 use super::people::Identity;
@@ -170,9 +170,10 @@ pub(super) async fn log_out(call: Call) -> Result<Custom<Ended>> {
 }
 
 /// Who the caller is.
-pub(super) async fn me(call: Call<(), (), (), Caller>) -> Result<Ok200<Identity>> {
+pub(super) async fn me(call: Call<(), (), (), Caller>) -> Result<Resource<Identity>> {
     let id = call.caller.organization();
     let organization: Option<Organization> = call.app.store.read(|snapshot| snapshot.get(id, id))?;
     let organization = organization.ok_or(Problem::Unauthenticated)?;
-    Ok(Ok200(Identity::new(call.caller.user(), &organization)))
+    // Nothing of it is changed here: the tag is for those who ask again.
+    Ok(Resource { value: Identity::new(call.caller.user(), &organization), version: 0 })
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cursor::Cursors;
-use super::endpoint::{Accepted, Call, Ok200};
+use super::endpoint::{Accepted, Call, Ok200, Resource};
 use super::error::{ApiError, Problem, Result};
 use super::query::{FromQuery, Query};
 use super::webhooks::find;
@@ -139,10 +139,11 @@ fn find_delivery(
 }
 
 /// One entry, with what was sent and answered.
-pub(super) async fn show(call: Call<(Id<Webhook>, Id<WebhookDelivery>)>) -> Result<Ok200<DeliveryDetail>> {
+pub(super) async fn show(call: Call<(Id<Webhook>, Id<WebhookDelivery>)>) -> Result<Resource<DeliveryDetail>> {
     call.app.store.read(|snapshot| {
         let delivery = find_delivery(snapshot, call.caller.organization(), call.path)?;
-        DeliveryDetail::new(snapshot, delivery).map(Ok200)
+        // Only the service changes it.
+        Ok(Resource { value: DeliveryDetail::new(snapshot, delivery)?, version: 0 })
     })
 }
 

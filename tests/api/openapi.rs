@@ -141,6 +141,30 @@ fn what_needs_a_caller_says_so() {
     }
 }
 
+/// Decisions 2: an `ETag` on every single resource, and `If-Match` wherever one is changed or removed.
+#[test]
+fn single_resources_have_tags() {
+    let document = document();
+    // What the git host shows is not ours to count changes of.
+    let rows = routes().into_iter().filter(|route| route.path.ends_with('}') && !route.path.ends_with("{installationId}"));
+    let (mut shown, mut changed) = (0, 0);
+    for route in rows {
+        let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
+        match route.method.as_str() {
+            "GET" => {
+                assert!(operation["responses"]["200"]["headers"].get("ETag").is_some(), "{} has no ETag", route.operation_id);
+                shown += 1;
+            }
+            "PATCH" | "DELETE" => {
+                assert!(route.is_conditional && operation["responses"].get("412").is_some(), "{} takes no If-Match", route.operation_id);
+                changed += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(shown >= 8 && changed >= 10, "{shown} and {changed}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_serves_it_as_a_file_and_as_a_page() {
     let server = TestServer::start().await;
