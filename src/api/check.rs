@@ -160,11 +160,11 @@ pub fn name(maximum: usize) -> Check<'static, String> {
     check.with("minLength", 1).with("pattern", NOT_BLANK)
 }
 
-/// A secret: any text up to `maximum` bytes; never echoed.
+/// A secret: any text up to `maximum` characters; never echoed.
 pub fn secret(maximum: usize) -> Check<'static, Secret> {
     let schema = json!({"type": "string", "format": "password", "writeOnly": true, "maxLength": maximum});
     Check::new(schema, move |value| match value {
-        Value::String(text) if text.len() > maximum => Err(Fault::too_long(maximum)),
+        Value::String(text) if text.chars().count() > maximum => Err(Fault::too_long(maximum)),
         Value::String(text) => Ok(Secret::new(text)),
         _ => Err(Fault::wrong_type("a string")),
     })
@@ -192,4 +192,17 @@ pub fn list<'a, T: 'a>(maximum: usize, item: Check<'a, T>) -> Check<'a, Vec<T>> 
             .map(|(index, value)| item.check(value).map_err(|fault| Fault { message: format!("item {index}: {}", fault.message), ..fault }))
             .collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_as_long_as_their_schema_says_in_characters() {
+        let check = secret(4);
+        assert_eq!(check.schema()["maxLength"], 4);
+        assert!(check.check(json!("\u{e4}\u{1f372}bc")).is_ok());
+        assert!(matches!(check.check(json!("abcde")), Err(Fault { code: InvalidCode::TooLong, .. })));
+    }
 }

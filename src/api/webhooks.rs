@@ -211,7 +211,7 @@ pub(super) async fn create(call: Call<(), (), NewWebhook>) -> Result<Created<Web
         check_projects(change, organization, webhook.project_ids.as_ref())?;
         if change.page::<Webhook>(organization, None, None, Order::OldestFirst, MOST_WEBHOOKS)?.items.len() >= MOST_WEBHOOKS {
             let message = format!("An organization has at most {MOST_WEBHOOKS} webhooks; delete one that nobody needs.");
-            return Err(ApiError::new(Problem::ValidationFailed, message));
+            return Err(ApiError::field("url", InvalidCode::NotAllowed, message));
         }
         change.put(&webhook)?;
         let view = WebhookView::new(change, &webhook, now, Some(secret.reveal().clone()))?;

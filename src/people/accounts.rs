@@ -63,8 +63,8 @@ pub(super) fn check_password(password: &Secret) -> Result<(), PeopleError> {
     let text = password.reveal();
     let reason = if text.chars().count() < MINIMUM_PASSWORD {
         format!("must have at least {MINIMUM_PASSWORD} characters")
-    } else if text.len() > MAXIMUM_PASSWORD {
-        format!("must have at most {MAXIMUM_PASSWORD} bytes")
+    } else if text.chars().count() > MAXIMUM_PASSWORD {
+        format!("must have at most {MAXIMUM_PASSWORD} characters")
     } else {
         return Ok(());
     };

@@ -12,7 +12,7 @@ use crate::model::Secret;
 
 /// The shortest password, in characters.
 pub const MINIMUM_PASSWORD: usize = 10;
-/// The longest, in bytes: hashing time must not be the client's choice.
+/// The longest, in characters: hashing time must not be the client's choice.
 pub const MAXIMUM_PASSWORD: usize = 256;
 /// Memory of one hash, in KiB, and passes over it: about 0.2 s of one core.
 const MEMORY_KIB: u32 = 64 * 1024;

@@ -1,6 +1,7 @@
 //! Endpoints as admins manage them.
 
 use cookhouse::model::permission::Role;
+use cookhouse::model::webhook::MOST_WEBHOOKS;
 use cookhouse::model::webhook::delivery::WebhookDelivery;
 use cookhouse::model::webhook::message::WebhookMessage;
 use cookhouse::store::{Read, StoreError, webhook_queue};
@@ -171,4 +172,18 @@ async fn what_waited_for_an_endpoint_goes_with_it_and_ledgers_end_by_age() {
     while server.app.store.write(move |change| webhook_queue::prune(change, later, 64)).await.unwrap() > 0 {}
     assert_eq!(count(&server), (0, 0));
     assert!(server.app.store.check().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_organization_has_so_many_endpoints_and_no_more() {
+    let (server, admin) = start(hasty(1)).await;
+    let body = json!({"url": "https://hooks.studio.example/x", "events": ["ping"]});
+    let mut last = String::new();
+    for _ in 0..MOST_WEBHOOKS {
+        last = server.post(&admin, "/webhooks", body.clone()).await.expect(201).header("location").unwrap().to_owned();
+    }
+    let refused = server.post(&admin, "/webhooks", body.clone()).await.expect(400);
+    assert_eq!((refused.code(), refused.details()), ("validation_failed".to_owned(), vec!["url:not_allowed".to_owned()]));
+    server.delete(&admin, &last).await.expect(204);
+    server.post(&admin, "/webhooks", body).await.expect(201);
 }
