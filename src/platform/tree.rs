@@ -1,10 +1,14 @@
 //! Files of a directory tree that somebody else wrote.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf, Prefix};
 
 use cap_std::fs::{Dir, Metadata, OpenOptions};
+
+/// What programs of Windows take.
+const LONGEST_PLAIN: usize = 260;
 
 /// Opens a file beneath `root` for reading. Links that lead out of it are refused, and nothing that is not a file is waited for.
 pub fn open_beneath(root: &Dir, path: &Path) -> io::Result<File> {
@@ -17,6 +21,53 @@ pub fn open_beneath(root: &Dir, path: &Path) -> io::Result<File> {
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
     }
     root.open_with(path, &options).map(cap_std::fs::File::into_std)
+}
+
+/// Where a path really leads, as other programs take it: Windows answers in a form that most of them do not understand.
+///
+/// # Errors
+/// What the file system says, such as that nothing is there.
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    path.canonicalize().map(plain)
+}
+
+fn plain(real: PathBuf) -> PathBuf {
+    let mut parts = real.components();
+    let Some(Component::Prefix(prefix)) = parts.next() else { return real };
+    let mut text = match prefix.kind() {
+        Prefix::VerbatimDisk(letter) => OsString::from(format!("{}:", char::from(letter))),
+        Prefix::VerbatimUNC(server, share) => [OsStr::new(r"\\"), server, OsStr::new(r"\"), share].into_iter().collect(),
+        _ => return real,
+    };
+    text.push(parts.as_path());
+    // A longer one is understood in no other form.
+    if text.len() < LONGEST_PLAIN { text.into() } else { real }
+}
+
+/// Lets what lies at a path of `root` be removed where a mark of its own forbids it: Windows keeps files that are
+/// read-only, as git and p4 make them, from being removed. Links are not followed.
+///
+/// # Errors
+/// What the file system says.
+pub fn allow_removal(root: &Dir, path: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        return Ok(());
+    }
+    let mut waiting = vec![path.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let found = root.symlink_metadata(&path)?;
+        let mut permissions = found.permissions();
+        if permissions.readonly() && !found.is_symlink() {
+            permissions.set_readonly(false);
+            root.set_permissions(&path, permissions)?;
+        }
+        if found.is_dir() {
+            for entry in root.read_dir(&path)? {
+                waiting.push(path.join(entry?.file_name()));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether anybody may execute it. Windows has no such mark: see [`is_program`].
@@ -53,6 +104,32 @@ fn begins_as_program(begin: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_real_path_is_one_that_programs_take() {
+        let home = tempfile::tempdir().unwrap();
+        let real = real_path(home.path()).unwrap();
+        assert!(real.is_dir() && !real.to_string_lossy().starts_with(r"\\?\"), "{}", real.display());
+        assert!(real_path(&home.path().join("missing")).is_err());
+        if cfg!(windows) {
+            assert_eq!(plain(r"\\?\UNC\server\share\a\b".into()), PathBuf::from(r"\\server\share\a\b"));
+            assert_eq!(plain(r"\\?\C:\a".into()), PathBuf::from(r"C:\a"));
+        }
+    }
+
+    #[test]
+    fn what_is_marked_read_only_can_be_removed() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(home.path().join("a/b")).unwrap();
+        std::fs::write(home.path().join("a/b/file"), "x").unwrap();
+        let mut permissions = home.path().join("a/b/file").metadata().unwrap().permissions();
+        permissions.set_readonly(true);
+        std::fs::set_permissions(home.path().join("a/b/file"), permissions).unwrap();
+        let root = Dir::open_ambient_dir(home.path(), cap_std::ambient_authority()).unwrap();
+        allow_removal(&root, Path::new("a")).unwrap();
+        root.remove_dir_all("a").unwrap();
+        assert!(allow_removal(&root, Path::new("a")).is_ok() == cfg!(unix), "there is nothing to look at any more");
+    }
 
     #[test]
     fn programs_are_told_by_how_they_begin() {

@@ -45,7 +45,7 @@ impl Workspace {
     /// # Errors
     /// When it does not, or cannot be opened.
     pub(crate) fn open(root: &Path) -> io::Result<Workspace> {
-        let root = root.canonicalize()?;
+        let root = tree::real_path(root)?;
         let directory = Dir::open_ambient_dir(&root, cap_std::ambient_authority())?;
         Ok(Workspace { directory: Arc::new(directory), root: Arc::new(root) })
     }
@@ -207,10 +207,17 @@ impl workspaces::HostWorkspace for CallState {
                 return Err(io::ErrorKind::InvalidInput.into());
             }
             let found = directory.symlink_metadata(path)?;
-            match (found.is_dir(), recursive) {
+            let attempt = || match (found.is_dir(), recursive) {
                 (false, _) => directory.remove_file(path),
                 (true, true) => directory.remove_dir_all(path),
                 (true, false) => directory.remove_dir(path),
+            };
+            match attempt() {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    tree::allow_removal(directory, path)?;
+                    attempt()
+                }
+                result => result,
             }
         })
         .await
