@@ -1,7 +1,7 @@
 //! Every delivery that the git host publishes as an example, and ours in the same shapes: taken, and what each came to.
 //!
 //! The published ones are not part of this repository. With npm: `npm pack @octokit/webhooks-examples && tar xzf octokit-*.tgz`, then
-//! `COOKHOUSE_WEBHOOK_EXAMPLES=package/api.github.com/index.json cargo nextest run --no-capture -E 'test(hook_examples)'`.
+//! `COOKHOUSE_WEBHOOK_EXAMPLES=package/api.github.com/index.json cargo nextest run --run-ignored all --no-capture -E 'test(hook_examples)'`.
 
 use std::collections::BTreeMap;
 
@@ -48,12 +48,10 @@ async fn reconnect(server: &TestServer, admin: &Person, before: &Organization) {
     server.app.store.write(change).await.expect("changed");
 }
 
+#[ignore = "needs the published examples; see the head of this file"]
 #[tokio::test(flavor = "multi_thread")]
 async fn every_published_example_is_taken_and_says_what_it_came_to() {
-    let Some(path) = std::env::var_os("COOKHOUSE_WEBHOOK_EXAMPLES") else {
-        println!("COOKHOUSE_WEBHOOK_EXAMPLES is not set: the published examples are not tried");
-        return;
-    };
+    let path = std::env::var_os("COOKHOUSE_WEBHOOK_EXAMPLES").expect("COOKHOUSE_WEBHOOK_EXAMPLES says where the examples are");
     let events: Vec<Value> = serde_json::from_slice(&std::fs::read(path).expect("the examples")).expect("a list of events");
     let (server, admin, setting) = studio().await;
     let id = admin.user.organization_id;

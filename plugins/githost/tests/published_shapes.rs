@@ -2,7 +2,7 @@
 //! every form that there is a choice of.
 //!
 //! The description is not part of this repository. `npm pack @octokit/openapi && tar xzf octokit-openapi-*.tgz`, then in `plugins`
-//! `COOKHOUSE_GITHOST_DESCRIPTION=$PWD/package/generated/api.github.com.json cargo test -p githost --test published_shapes -- --nocapture`.
+//! `COOKHOUSE_GITHOST_DESCRIPTION=$PWD/package/generated/api.github.com.json cargo test -p githost --test published_shapes -- --ignored --nocapture`.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -56,11 +56,9 @@ fn read(what: &str, bytes: &[u8]) -> Result<(), String> {
 }
 
 #[test]
+#[ignore = "needs the published description; see the head of this file"]
 fn whatever_is_published_can_be_read() {
-    let Some(description) = std::env::var_os("COOKHOUSE_GITHOST_DESCRIPTION") else {
-        println!("COOKHOUSE_GITHOST_DESCRIPTION is not set: the published description is not tried");
-        return;
-    };
+    let description = std::env::var_os("COOKHOUSE_GITHOST_DESCRIPTION").expect("COOKHOUSE_GITHOST_DESCRIPTION names the description");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fuzz/published_shapes.py");
     let made = Command::new("python3").arg(script).arg("make").arg(description).output().expect("python3 starts");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
