@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The floors of `src/lib.rs`, lowest first. A module may use what stands below it.
 const FLOORS: &[&[&str]] = &[
@@ -283,6 +284,28 @@ fn nothing_remembers_the_machine_it_was_written_on() {
                 assert!(!found, "{name}: do what the {word} says, or write down why not");
             }
         }
+    }
+}
+
+/// What git keeps, not what lies in the directory: there, whoever ran the fuzzer has what it was built into.
+#[test]
+fn nothing_that_was_built_is_kept() {
+    if !root().join(".git").exists() {
+        // The sources without their history: they were packed from what git keeps.
+        return;
+    }
+    let mut git = Command::new("git");
+    // The directory may belong to another user than the tests run as.
+    git.args(["-c", "safe.directory=*", "ls-files", "-z"]).current_dir(root());
+    let kept = git.output().expect("git starts");
+    assert!(kept.status.success(), "{}", String::from_utf8_lossy(&kept.stderr));
+    let kept = String::from_utf8(kept.stdout).expect("names");
+    let names: Vec<&str> = kept.split('\0').filter(|name| !name.is_empty()).collect();
+    assert!(names.contains(&"tests/tidy.rs"));
+    for name in names {
+        assert!(!name.split('/').any(|part| matches!(part, "target" | "node_modules")), "{name} can be made anew; it is not for git");
+        let size = fs::metadata(root().join(name)).map_or(0, |about| about.len());
+        assert!(size < 2 << 20, "{name} has {size} bytes: what is that large is made or fetched when it is needed");
     }
 }
 
